@@ -2,6 +2,7 @@
 //! and source, and the settings of each extension.
 
 mod authentication;
+mod dynamic_addresses;
 mod multipath;
 mod recovery;
 
@@ -15,6 +16,7 @@ use crate::controller::{BbrConfig, CongestionControl};
 
 pub(crate) use authentication::MOST_KEYS;
 pub use authentication::{AuthenticationConfig, HmacAlgorithm, SharedKey};
+pub use dynamic_addresses::{AddressForm, DynamicAddressConfig};
 pub use multipath::{
     AckRouting, CoupledControl, EcaConfig, MultipathConfig, MultipathMode, PathScheduler,
     RetransmissionPolicy,
@@ -101,6 +103,11 @@ pub struct Config {
     pub ecn: bool,
     /// Authenticated chunks (RFC 4895). `None`, the default, offers nothing.
     pub authentication: Option<AuthenticationConfig>,
+    /// Dynamic address reconfiguration (RFC 5061). `None`, the default, offers nothing.
+    pub dynamic_addresses: Option<DynamicAddressConfig>,
+    /// The Adaptation Code Point of the protocol above SCTP (RFC 5061 §4.2.6), which the peer's application gets as
+    /// [`crate::Event::AdaptationLayer`]. `None`, the default, sends no indication.
+    pub adaptation_layer: Option<u32>,
     /// How losses are detected and repaired. Default [`RecoveryRules::RACK`].
     pub recovery: RecoveryRules,
     /// The Initial TSN of this endpoint. `None`, the default, draws a random one for each association, as RFC 9260 §3.3.2 demands. A
@@ -353,6 +360,8 @@ impl Default for Config {
             chunk_types: ExperimentalChunkTypes::default(),
             interleaving: InterleavingConfig { offer: false },
             authentication: None,
+            dynamic_addresses: None,
+            adaptation_layer: None,
             recovery: RecoveryRules::RACK,
             initial_tsn: None,
         }
@@ -559,6 +568,8 @@ impl Config {
         self.nr_sack.offer = false;
         self.interleaving.offer = false;
         self.authentication = None;
+        self.dynamic_addresses = None;
+        self.adaptation_layer = None;
         if self.multipath.mode == MultipathMode::Eca {
             self.multipath.mode = MultipathMode::Cmt;
         }

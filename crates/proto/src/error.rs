@@ -62,6 +62,29 @@ pub enum SchedulingError {
     ZeroWeight,
 }
 
+/// Why the local addresses of an association were not changed (RFC 5061).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddressError {
+    /// The association is not established, or one of the endpoints does not offer dynamic addresses: `Config::dynamic_addresses`.
+    #[error(
+        "dynamic addresses are not negotiated, or the association is not established: both endpoints need dynamic_addresses"
+    )]
+    NotNegotiated,
+    /// The address cannot belong to a host.
+    #[error("{0} is not the address of a host")]
+    NotUnicast(std::net::IpAddr),
+    /// The endpoint does not have this address.
+    #[error("{0} is not an address of this endpoint")]
+    Unknown(std::net::IpAddr),
+    /// An endpoint has at least one address (RFC 5061 §5.3 F5).
+    #[error("an association needs at least one local address: add another one first")]
+    Last,
+    /// An endpoint has at most 16 addresses.
+    #[error("an association has at most 16 local addresses")]
+    TooMany,
+}
+
 /// Why a key for authenticated chunks (RFC 4895) was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -1,6 +1,6 @@
 //! The events that an association reports to the application (notifications, RFC 9260 §11.2) and to its endpoint.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use anabranch_wire::{StreamId, VerificationTag, cause::Causes};
 use bytes::Bytes;
@@ -53,11 +53,51 @@ pub enum Event {
     PeerError(Causes),
     /// Authenticated chunks (RFC 4895): AUTHENTICATION EVENT, RFC 6458 §6.1.8.
     Authentication(AuthenticationEvent),
+    /// The addresses of this endpoint or of the peer changed (RFC 5061): PEER ADDRESS CHANGE, RFC 6458 §6.1.2.
+    Addresses(AddressEvent),
+    /// The Adaptation Code Point of the peer (RFC 5061 §4.2.6): ADAPTATION INDICATION, RFC 6458 §6.1.6. It follows
+    /// [`Event::Established`], if the peer sent one.
+    AdaptationLayer(u32),
     /// The peer began a graceful shutdown and accepts no more messages (RFC 6458 §6.1.5).
     PeerShutdown,
     /// The association has ended (COMMUNICATION LOST or SHUTDOWN COMPLETE, RFC 9260 §11.2). It is the last event; `recv` still returns
     /// complete messages.
     Closed(CloseReason),
+}
+
+/// A change of addresses (RFC 5061, RFC 6458 §6.1.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AddressEvent {
+    /// The peer has another address. Its path is not confirmed yet: [`Event::PathChanged`] follows.
+    PeerAdded {
+        /// The address.
+        address: IpAddr,
+        /// Its path.
+        path: PathId,
+    },
+    /// The peer does not have this address any more. A later path may have the same number.
+    PeerRemoved(IpAddr),
+    /// The peer asked for this primary path. It is used as soon as its address is confirmed.
+    PeerPrimary {
+        /// The address.
+        address: IpAddr,
+        /// Its path.
+        path: PathId,
+    },
+    /// The peer knows this address of this endpoint now.
+    LocalAdded(IpAddr),
+    /// The peer does not use this address of this endpoint any more.
+    LocalRemoved(IpAddr),
+    /// The peer refused to add or delete this address. No further request is sent before the application changes its addresses again.
+    LocalRefused {
+        /// The address.
+        address: IpAddr,
+        /// The code of the error cause (RFC 5061 §4.3); 0 if the peer named none.
+        cause: u16,
+    },
+    /// The peer does not recognize ASCONF although it offered it: no requests are sent any more.
+    NotSupported,
 }
 
 /// A change of authentication (RFC 4895, RFC 6458 §6.1.8).
@@ -129,6 +169,8 @@ pub enum EndpointEvent {
     },
     /// The peer has this address in addition.
     PeerAddressAdded(SocketAddr),
+    /// The peer does not have this address any more (RFC 5061 §5.3 F13).
+    PeerAddressRemoved(IpAddr),
     /// The host at this address, which the peer listed, has no part in the association. Set-up chunks from there are for another
     /// association.
     PeerAddressDenied(SocketAddr),

@@ -44,20 +44,23 @@ mod transmit;
 
 pub use anabranch_wire as wire;
 pub use anabranch_wire::{Ppid, StreamId, Tsn, VerificationTag};
-pub use association::{Association, AssociationState, AuthenticationKeys, BurstLimit};
+pub use association::{Association, AssociationState, AuthenticationKeys, BurstLimit, LocalAddresses};
 pub use config::{
-    AckRouting, AuthenticationConfig, BufferConfig, Config, ConfigError, CoupledControl, DiscardNotice,
-    EcaConfig, HeartbeatConfig, HmacAlgorithm, InterleavingConfig, LossDetection, MultipathConfig,
-    MultipathMode, NrSackConfig, PartialReliabilityConfig, PathPair, PathScheduler, RecoveryRules,
-    RetransmissionConfig, RetransmissionPolicy, RtoConfig, SackConfig, SchedulerKind, SharedKey,
-    StreamConfig, T3Restart,
+    AckRouting, AddressForm, AuthenticationConfig, BufferConfig, Config, ConfigError, CoupledControl,
+    DiscardNotice, DynamicAddressConfig, EcaConfig, HeartbeatConfig, HmacAlgorithm, InterleavingConfig,
+    LossDetection, MultipathConfig, MultipathMode, NrSackConfig, PartialReliabilityConfig, PathPair,
+    PathScheduler, RecoveryRules, RetransmissionConfig, RetransmissionPolicy, RtoConfig, SackConfig,
+    SchedulerKind, SharedKey, StreamConfig, T3Restart,
 };
 pub use ecn::{EcnCodepoint, EcnState};
 pub use endpoint::{AssociationId, ConnectOptions, Endpoint, Handling};
 pub use error::{
-    AuthenticationKeyError, ConnectError, EndpointError, PathRequestError, SchedulingError, SendError,
+    AddressError, AuthenticationKeyError, ConnectError, EndpointError, PathRequestError, SchedulingError,
+    SendError,
 };
-pub use event::{AuthenticationEvent, CloseReason, EndpointEvent, Event, PathError, Reply, Undelivered};
+pub use event::{
+    AddressEvent, AuthenticationEvent, CloseReason, EndpointEvent, Event, PathError, Reply, Undelivered,
+};
 pub use icmp::{IcmpKind, IcmpMessage};
 pub use inbound::Inbound;
 pub use message::{MessageId, MessagePart, Payload, Reliability, SendOptions};

@@ -112,6 +112,10 @@ pub struct Counters {
     pub packets_verified: u64,
     /// Packets received whose AUTH chunk could not be verified: the chunks after it were discarded.
     pub packets_unverified: u64,
+    /// ASCONF chunks sent, retransmissions included (RFC 5061).
+    pub asconfs_sent: u64,
+    /// ASCONF chunks received and processed; retransmissions of the peer do not count.
+    pub asconfs_received: u64,
     /// Chunks received and discarded because the peer must authenticate chunks of this type, and did not.
     pub chunks_unauthenticated: u64,
 }
@@ -200,6 +204,8 @@ pub struct Extensions {
     pub ecn: bool,
     /// Authenticated chunks (RFC 4895).
     pub authentication: bool,
+    /// Dynamic address reconfiguration (RFC 5061).
+    pub dynamic_addresses: bool,
 }
 
 /// Authenticated chunks (RFC 4895), as negotiated.

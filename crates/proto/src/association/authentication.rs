@@ -69,7 +69,11 @@ impl Association {
         if raw.kind != kind::AUTH {
             let refused = self.authentication.refuses(raw.kind);
             self.counters.chunks_unauthenticated += u64::from(refused);
-            return refused.then_some(Onward::Continue(()));
+            // An ASCONF may come from any address: if it is not authenticated, the rest of its packet is discarded too (RFC 5061 §5.2 D5).
+            return refused.then_some(match raw.kind {
+                kind::ASCONF => Onward::Break(()),
+                _ => Onward::Continue(()),
+            });
         }
         let Some(verdict) = self.authentication.on_auth(raw) else {
             // In COOKIE-WAIT the keys are not known yet: the cookie has them.

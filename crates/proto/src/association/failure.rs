@@ -19,7 +19,7 @@ impl Association {
     /// the timers decide.
     pub fn handle_path_error(&mut self, now: Timestamp, path: PathId, error: PathError) {
         self.exhausted = None;
-        if self.state.is_closed() || !self.paths.contains(path) {
+        if self.state.is_closed() || !self.paths.has(path) {
             return;
         }
         match error {
@@ -60,6 +60,10 @@ impl Association {
     /// The path works: the peer acknowledged data or a heartbeat sent there, or set-up used the path (§5.4, §8.1, §8.2).
     pub(super) fn on_path_answered(&mut self, id: PathId) {
         self.error_count = 0;
+        if !self.paths.has(id) {
+            return;
+        }
+        self.paths.on_confirmed(id);
         let arrived_here = self.paths.last_arrival == id;
         if self.paths.path_mut(id).on_answered(arrived_here) {
             self.notices.tell_path(self.paths.path(id));
@@ -96,9 +100,9 @@ impl Association {
         self.control = ControlQueue::default();
         self.notices = Notices::new();
         self.ending.stop();
-        // The first path exists whatever step the panic interrupted.
-        self.paths.last_arrival = PathId(0);
-        self.paths.set_primary(PathId(0));
+        // A primary path exists whatever step the panic interrupted.
+        let primary = self.paths.primary();
+        self.paths.last_arrival = primary;
         let was_closed = self.state.is_closed();
         self.state = State::Closed;
         if !was_closed && self.identity.knows_peer() {
@@ -106,7 +110,7 @@ impl Association {
                 reflected_tag: false,
                 causes: Causes::empty(),
             });
-            let path = self.paths.path(PathId(0));
+            let path = self.paths.path(primary);
             let signer = self.authentication.signer();
             self.control.reply(self.identity.last_packet(path, abort, signer));
         }
@@ -124,6 +128,10 @@ impl Association {
     /// completed the shutdown: its SHUTDOWN COMPLETE was lost or reordered, and it treated a late packet of this endpoint as
     /// out of the blue (§8.4 rule 8).
     pub(super) fn on_abort(&mut self, now: Timestamp, inbound: &Inbound, abort: &Abort) {
+        // The peer has deleted the address, and then took an earlier packet for out of the blue (RFC 5061 §5.3.1).
+        if self.addresses.is_leaving(inbound.local) {
+            return;
+        }
         let path = self.paths.find(inbound.local, inbound.remote.ip());
         if let Some(id) = path.filter(|id| abort.reflected_tag && self.paths.is_only_listed(*id)) {
             // The host at that address may set up an association of its own (RFC 5062 §2).

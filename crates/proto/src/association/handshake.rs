@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::control::{ControlQueue, Request};
 use crate::event::{CloseReason, EndpointEvent, Event};
 use crate::extension::auth::{AuthParameters, Authentication, CookieAdmission, Signer, offer};
+use crate::extension::dynamic_addresses::DynamicAddresses;
 use crate::inbound::Inbound;
 use crate::negotiation::{
     CookieMint, InitFields, InitRefusal, Negotiated, PeerInit, StateCookie, TieTags, first_tsn,
@@ -61,6 +62,8 @@ impl Blueprint {
             initiated: false,
             capabilities: Capabilities::default(),
             authentication: Authentication::new(&self.config, authentication),
+            addresses: DynamicAddresses::default(),
+            adaptation_layer: None,
             paths: Paths::new(
                 self.local_address,
                 self.remote,
@@ -223,6 +226,8 @@ impl Association {
         self.identity.peer_tag = negotiated.peer_tag;
         self.capabilities = capabilities;
         self.authentication.adopt(negotiated.authentication);
+        self.adaptation_layer = negotiated.adaptation_layer;
+        self.adopt_addresses(negotiated);
         self.receiver
             .reset(negotiated.peer_initial_tsn, negotiated.inbound_streams);
         if capabilities.has(Capabilities::NR_SACK) {
@@ -319,6 +324,9 @@ impl Association {
             inbound_streams: self.receiver.inbound_streams(),
         });
         self.tell_authentication();
+        if let Some(code_point) = self.adaptation_layer {
+            self.notices.tell(Event::AdaptationLayer(code_point));
+        }
         self.on_path_answered(PathId(0));
         for index in 0..self.paths.len() {
             let path = PathId(index as u8);

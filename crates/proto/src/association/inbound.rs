@@ -31,6 +31,8 @@ pub(super) struct PacketNotes {
     new: Option<Tsn>,
     /// Bytes of the control chunks queued in answer.
     answered: usize,
+    /// The packet had ASCONF.
+    asconf: bool,
 }
 
 /// The transmission that carried a chunk, and the requested path of its acknowledgement (ECA-SCTP).
@@ -130,6 +132,9 @@ impl Association {
             if self.state.is_closed() || self.on_chunk(now, inbound, &raw, &mut notes).is_break() {
                 break;
             }
+        }
+        if notes.asconf && !self.state.is_closed() {
+            self.send_asconf_acks(inbound);
         }
         if notes.data && !self.state.is_closed() {
             if let Some(tsn) = notes.new.filter(|_| inbound.ecn == EcnCodepoint::Ce) {
@@ -333,6 +338,13 @@ impl Association {
                     self.control.replace(path, Chunk::Cwr(cwr), is_cwr);
                 }
             }
+            Chunk::Asconf(asconf) if self.capabilities.has(Capabilities::DYNAMIC_ADDRESSES) => {
+                let first = !core::mem::replace(&mut notes.asconf, true);
+                self.on_asconf(now, inbound, &asconf, first);
+            }
+            Chunk::AsconfAck(ack) if self.capabilities.has(Capabilities::DYNAMIC_ADDRESSES) => {
+                self.on_asconf_ack(now, &ack);
+            }
             Chunk::Cwr(cwr) => self.sender.on_cwr(self.paths.last_arrival, &cwr),
             // A chunk type that was not negotiated is unknown, even if this endpoint could read it (§3.2).
             _ => return self.on_unknown(raw, notes),
@@ -416,8 +428,12 @@ impl Association {
     /// An ERROR arrived (§3.3.10): one cause concerns set-up; all causes are reported to the application.
     fn on_error(&mut self, now: Timestamp, error: &ErrorChunk) {
         for cause in error.causes.iter() {
-            if let Ok(Cause::StaleCookie { staleness_us }) = cause {
-                self.on_stale_cookie(now, staleness_us);
+            match cause {
+                Ok(Cause::StaleCookie { staleness_us }) => self.on_stale_cookie(now, staleness_us),
+                Ok(Cause::UnrecognizedChunkType(chunk)) if chunk.first() == Some(&kind::ASCONF) => {
+                    self.on_asconf_unrecognized();
+                }
+                _ => {}
             }
         }
         if !self.state.is_closed() {

@@ -2,6 +2,7 @@
 //! the order in which a caller needs them. Received packets are handled in `inbound.rs` (§8.5.1, §6.10), timers in `timeout.rs`, set-up in
 //! `handshake.rs` (§5.1) and `collision.rs` (§5.2), shutdown in `shutdown.rs` (§9.2), failure in `failure.rs` (§8.1, §8.2).
 
+mod addresses;
 mod authentication;
 mod collision;
 mod failure;
@@ -32,6 +33,7 @@ use crate::control::ControlQueue;
 use crate::error::{PathRequestError, SendError};
 use crate::event::{CloseReason, EndpointEvent, Event};
 use crate::extension::auth::Authentication;
+use crate::extension::dynamic_addresses::DynamicAddresses;
 use crate::message::{MessageId, MessagePart, Persistence, SendOptions};
 use crate::negotiation::{Capabilities, CookieMint};
 use crate::path::{PathId, PathState, Paths};
@@ -40,6 +42,7 @@ use crate::receive::Receiver;
 use crate::stats::{AssociationStats, Counters, StreamStats};
 use crate::time::Timestamp;
 use crate::transmit::{Assembler, Cx, Search, Sender, Transmit};
+pub use addresses::LocalAddresses;
 pub use authentication::AuthenticationKeys;
 use identity::Identity;
 use notices::Notices;
@@ -70,6 +73,9 @@ pub struct Association {
     initiated: bool,
     capabilities: Capabilities,
     authentication: Authentication,
+    addresses: DynamicAddresses,
+    /// The Adaptation Code Point of the peer (RFC 5061 §4.2.6).
+    adaptation_layer: Option<u32>,
     paths: Paths,
     sender: Sender,
     receiver: Receiver,
@@ -213,6 +219,7 @@ impl Association {
             sender: &mut self.sender,
             receiver: &mut self.receiver,
             control: &mut self.control,
+            replies_only: self.addresses.is_between_addresses(),
             header: self.identity.header(),
             search: Search::Open,
         };
@@ -343,7 +350,7 @@ impl Association {
     /// There is no such path, or it is not confirmed.
     pub fn set_primary_path(&mut self, path: PathId) -> Result<(), PathRequestError> {
         self.exhausted = None;
-        if !self.paths.contains(path) {
+        if !self.paths.has(path) {
             return Err(PathRequestError::Unknown(path.0));
         }
         if self.paths.path(path).state == PathState::Unconfirmed {
@@ -358,7 +365,7 @@ impl Association {
     /// # Errors
     /// There is no such path.
     pub fn request_heartbeat(&mut self, now: Timestamp, path: PathId) -> Result<(), PathRequestError> {
-        if !self.paths.contains(path) {
+        if !self.paths.has(path) {
             return Err(PathRequestError::Unknown(path.0));
         }
         self.exhausted = None;
@@ -412,7 +419,7 @@ impl Association {
             authentication: self.authentication.stats(),
             paths: self
                 .paths
-                .iter()
+                .present()
                 .map(|path| path.stats(primary, self.sender.ecn_stats(path.id)))
                 .collect(),
             queued_bytes: self.sender.queue.bytes(),

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::{Association, State};
 use crate::control::Request;
 use crate::event::CloseReason;
+use crate::extension::dynamic_addresses::Requests;
 use crate::path::{HeartbeatAnswer, HeartbeatInfo, PathId};
 use crate::time::Timestamp;
 use crate::transmit::{Sender, write_packet};
@@ -33,6 +34,7 @@ impl Association {
             })
             .chain([
                 self.state.request().and_then(Request::due),
+                self.addresses.requests().and_then(Requests::due),
                 self.ending.due(),
                 self.receiver.ack_deadline(),
                 self.sender.deadline(&self.config),
@@ -55,6 +57,7 @@ impl Association {
         if is_due(self.state.request().and_then(Request::due)) {
             self.on_request_timeout(now);
         }
+        self.on_asconf_timer(now);
         if self.ending.guard_expired(now) {
             // The shutdown takes too long: T5-shutdown-guard ends it with an ABORT in any state (§9.2).
             let cause = Cause::ProtocolViolation(Bytes::from_static(b"the shutdown takes too long"));

@@ -88,6 +88,12 @@ impl ControlQueue {
         self.chunks.clear();
     }
 
+    /// Drops the queued chunks and probes of a path that no longer exists.
+    pub(crate) fn forget_path(&mut self, path: PathId) {
+        self.chunks.retain(|waiting| waiting.path != path);
+        self.probes.retain(|(other, _)| *other != path);
+    }
+
     /// Drops all queued chunks and probes, because their paths no longer exist.
     pub(crate) fn forget_paths(&mut self) {
         self.chunks.clear();

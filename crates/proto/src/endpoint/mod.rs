@@ -115,6 +115,11 @@ impl Endpoint {
         Ok(())
     }
 
+    /// Lists these addresses in the INIT and INIT ACK of further associations, if the settings list any (`Config::local_addresses`).
+    pub fn set_local_addresses(&mut self, addresses: &[IpAddr]) {
+        self.config = self.config.with_local_addresses(addresses).into();
+    }
+
     /// Accepts no further associations on this port.
     pub fn stop_listening(&mut self, port: u16) {
         self.listening.remove(&port);
@@ -262,6 +267,13 @@ impl Endpoint {
         if let Some(id) = self.table.by_peer(&peer, udp_port) {
             return Some(id);
         }
+        // RFC 5061 §5.2 D2: an ASCONF may come from an address that its association does not know yet. It is authenticated, so its tag
+        // is enough, whatever address it names.
+        if first.kind == kind::ASCONF
+            && let Some(id) = self.table.by_tag_at_ports(tag, &peer)
+        {
+            return Some(id);
+        }
         if self.table.has_peer(&peer) && !matches!(first.kind, kind::INIT | kind::COOKIE_ECHO) {
             return self.table.by_lone_peer(&peer);
         }
@@ -397,6 +409,7 @@ impl Endpoint {
             EndpointEvent::PeerAddressAdded(address) => {
                 self.table.add_address(id, address.ip(), address.port())
             }
+            EndpointEvent::PeerAddressRemoved(address) => self.table.remove_address(id, address),
             EndpointEvent::PeerAddressDenied(address) => self.table.release_address(id, address.ip()),
             EndpointEvent::Closed => {
                 self.table.remove(id);

@@ -60,12 +60,27 @@ impl Table {
 
     /// Whether an association has this tag at these ports, whatever the addresses of its peer are.
     pub(super) fn has_tag_at_ports(&self, tag: VerificationTag, peer: &Peer) -> bool {
-        let entry = self.by_tag.get(&tag);
-        let first = entry.and_then(|entry| entry.peers.first());
-        first.is_some_and(|(first, _)| {
-            let address = first.address;
-            *first == Peer { address, ..*peer }
-        })
+        self.by_tag_at_ports(tag, peer).is_some()
+    }
+
+    /// The association that has this tag at these ports, whatever the addresses of its peer are.
+    pub(super) fn by_tag_at_ports(&self, tag: VerificationTag, peer: &Peer) -> Option<AssociationId> {
+        let entry = self.by_tag.get(&tag)?;
+        let (first, _) = entry.peers.first()?;
+        let address = first.address;
+        (*first == Peer { address, ..*peer }).then_some(entry.id)
+    }
+
+    /// Packets from this address do not belong to the association any more.
+    pub(super) fn remove_address(&mut self, id: AssociationId, address: IpAddr) {
+        let Some(entry) = self.tags.get(&id).and_then(|tag| self.by_tag.get_mut(tag)) else {
+            return;
+        };
+        let gone = entry.peers.iter().position(|(peer, _)| peer.address == address);
+        if let Some(gone) = gone.filter(|_| entry.peers.len() > 1) {
+            let (peer, udp_port) = entry.peers.remove(gone);
+            self.by_peer.remove(&(peer, udp_port, id));
+        }
     }
 
     pub(super) fn has_peer(&self, peer: &Peer) -> bool {

@@ -4,6 +4,7 @@
 //! for (`receive/forward.rs`).
 
 pub(crate) mod auth;
+pub(crate) mod dynamic_addresses;
 pub(crate) mod eca;
 pub(crate) mod ecn;
 pub(crate) mod partial_reliability;

@@ -32,11 +32,17 @@ impl Capabilities {
     const E_I_DATA: Self = Self(1 << 8);
     /// ECNE and CWR (draft-stewart-tsvwg-sctpecn): offered by a parameter of their own.
     pub(crate) const ECN: Self = Self(1 << 9);
+    /// The Adaptation Layer Indication (RFC 5061 §4.2.6): the peer sent one.
+    pub(crate) const ADAPTATION_LAYER: Self = Self(1 << 14);
+    /// ASCONF and ASCONF-ACK (RFC 5061), which need AUTH.
+    pub(crate) const DYNAMIC_ADDRESSES: Self = Self(3 << 12);
+    const ASCONF: Self = Self(1 << 12);
+    const ASCONF_ACK: Self = Self(1 << 13);
     /// AUTH (RFC 4895): offered by parameters of its own, and listed.
     pub(crate) const AUTHENTICATION: Self = Self(1 << 11);
 
     /// The chunk types whose listing in the Supported Extensions parameter offers each extension (RFC 5061 §4.2.7).
-    const CHUNKS: [(u8, Self); 9] = [
+    const CHUNKS: [(u8, Self); 11] = [
         (kind::FORWARD_TSN, Self::PARTIAL_RELIABILITY),
         (kind::NR_SACK, Self::NR_SACK),
         (
@@ -49,6 +55,8 @@ impl Capabilities {
         (experimental_kind::COOP_SACK, Self::COOP_SACK),
         (experimental_kind::FORWARD_PSN, Self::FORWARD_PSN),
         (experimental_kind::E_I_DATA, Self::E_I_DATA),
+        (kind::ASCONF, Self::ASCONF),
+        (kind::ASCONF_ACK, Self::ASCONF_ACK),
     ];
 
     /// The extensions that this endpoint offers.
@@ -67,7 +75,11 @@ impl Capabilities {
             (eca, Self::ECA),
             (eca && config.interleaving.offer, Self::E_I_DATA),
             (config.ecn, Self::ECN),
-            (config.authentication.is_some(), Self::AUTHENTICATION),
+            (
+                config.authentication.is_some() || config.dynamic_addresses.is_some(),
+                Self::AUTHENTICATION,
+            ),
+            (config.dynamic_addresses.is_some(), Self::DYNAMIC_ADDRESSES),
         ];
         let offered = offers.into_iter().filter(|(offered, _)| *offered);
         Self(offered.fold(0, |bits, (_, one)| bits | one.0))
@@ -104,6 +116,11 @@ impl Capabilities {
             self.with(Self::PARTIAL_RELIABILITY)
         } else {
             self.without(Self::PARTIAL_RELIABILITY.with(Self::SELECTIVE_FORWARD_TSN))
+        };
+        let settled = if self.has(Self::DYNAMIC_ADDRESSES.with(Self::AUTHENTICATION)) {
+            settled
+        } else {
+            settled.without(Self::DYNAMIC_ADDRESSES)
         };
         let cooperates = self.has(Self::ECA) && (!interleaves || self.has(Self::E_I_DATA));
         match (cooperates, interleaves) {
@@ -189,6 +206,7 @@ impl Capabilities {
             eca: self.has(Self::ECA),
             ecn: self.has(Self::ECN),
             authentication: self.has(Self::AUTHENTICATION),
+            dynamic_addresses: self.has(Self::DYNAMIC_ADDRESSES),
         }
     }
 

@@ -29,7 +29,7 @@ const FIXED_LEN: usize = MAC_LEN + 33;
 /// Length in bytes of the longest cookie: with Tie-Tags, the parameters of authentication, the address that the INIT came from, and the most addresses that it may list; 17
 /// bytes for each address. A longer cookie is not from this endpoint, and costs no HMAC.
 const MOST_LEN: usize =
-    FIXED_LEN + 8 + RANDOM_LEN + AuthParameters::MOST_COOKIE_LEN + 17 * (1 + MOST_ADDRESSES);
+    FIXED_LEN + 8 + 4 + RANDOM_LEN + AuthParameters::MOST_COOKIE_LEN + 17 * (1 + MOST_ADDRESSES);
 
 /// The contents of a cookie.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub(crate) struct StateCookie {
     pub(crate) capabilities: Capabilities,
     /// With authentication: the RANDOM of this endpoint, and the parameters of the peer (RFC 4895 §6.3). It has no shared keys.
     pub(crate) authentication: Option<([u8; RANDOM_LEN], AuthParameters)>,
+    /// The Adaptation Code Point of the peer (RFC 5061 §4.2.6).
+    pub(crate) adaptation_layer: Option<u32>,
     /// The address that the INIT came from, and the addresses that it listed.
     pub(crate) addresses: Vec<IpAddr>,
 }
@@ -226,6 +228,7 @@ impl StateCookie {
                 local_random: Some(*random),
                 peer,
             }),
+            adaptation_layer: self.adaptation_layer,
             addresses: &self.addresses,
         }
     }
@@ -265,6 +268,9 @@ impl StateCookie {
         if let Some((random, peer)) = &self.authentication {
             out.put_slice(random);
             peer.encode(out);
+        }
+        if let Some(code_point) = self.adaptation_layer {
+            out.put_u32(code_point);
         }
         for address in &self.addresses {
             match address {
@@ -318,6 +324,11 @@ impl StateCookie {
             } else {
                 None
             },
+            adaptation_layer: if capabilities.has(Capabilities::ADAPTATION_LAYER) {
+                Some(from.try_get_u32().ok()?)
+            } else {
+                None
+            },
             addresses: {
                 let mut addresses = Vec::new();
                 while from.has_remaining() {
@@ -362,6 +373,7 @@ mod tests {
             tie_tags: Some(TieTags { local: 8, peer: 9 }),
             capabilities: Capabilities::default(),
             authentication: None,
+            adaptation_layer: None,
             addresses: vec!["10.0.0.1".parse().unwrap(), "2001:db8::1".parse().unwrap()],
         }
     }
@@ -446,7 +458,7 @@ mod tests {
         let (_, peer) = cookie.authentication.as_ref().expect("it has some");
         let longer = StateCookie::len_for(peer);
         assert_eq!(longer, 32 + 32 + 2 + 5 + 1 + 4);
-        assert_eq!(mint.mint(cookie.created, &cookie).len(), len + longer);
+        assert_eq!(mint.mint(cookie.created, &cookie).len(), len + longer + 4);
     }
 
     /// The same cookie for a peer that listed this many chunk types and HMAC algorithms.
@@ -457,8 +469,9 @@ mod tests {
         reader.take(Parameter::RequestedHmacs(vec![1; hmacs]));
         let peer = reader.finish().expect("valid").expect("complete");
         StateCookie {
-            capabilities: Capabilities::AUTHENTICATION,
+            capabilities: Capabilities::AUTHENTICATION.with(Capabilities::ADAPTATION_LAYER),
             authentication: Some(([4; 32], peer)),
+            adaptation_layer: Some(77),
             ..cookie
         }
     }

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use anabranch_wire::cause::Cause;
 use anabranch_wire::chunk::{Chunk, Init, InitAck, UnknownAction, padded};
 use anabranch_wire::parameter::{
-    HEADER_LEN, Parameter, Parameters, ParametersBuilder, unknown_parameter_action,
+    AddressAction, HEADER_LEN, Parameter, Parameters, ParametersBuilder, unknown_parameter_action,
 };
 use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
@@ -40,6 +40,8 @@ pub(crate) struct PeerInit {
     pub(crate) capabilities: Capabilities,
     /// Its parameters of authentication, if this endpoint offers it as well.
     pub(crate) authentication: Option<AuthParameters>,
+    /// Its Adaptation Code Point (RFC 5061 §4.2.6).
+    pub(crate) adaptation_layer: Option<u32>,
     /// The state cookie, in an INIT ACK only.
     pub(crate) cookie: Option<Bytes>,
     /// How much longer its cookie is to live (Cookie Preservative, §3.3.2.1.3).
@@ -150,6 +152,7 @@ impl PeerInit {
                 local_random: None,
                 peer,
             }),
+            adaptation_layer: self.adaptation_layer,
             addresses: &self.addresses,
         }
     }
@@ -169,6 +172,7 @@ impl PeerInit {
             addresses: Vec::new(),
             capabilities: Capabilities::default(),
             authentication: None,
+            adaptation_layer: None,
             cookie: None,
             preservative: Duration::ZERO,
             unrecognized: Vec::new(),
@@ -204,6 +208,15 @@ impl PeerInit {
                 {
                     authentication.take(parameter);
                 }
+                Parameter::AdaptationLayer(code_point) => {
+                    peer.adaptation_layer = Some(code_point);
+                    peer.capabilities = peer.capabilities.with(Capabilities::ADAPTATION_LAYER);
+                }
+                // The peer's wish for the primary path is not signed here; it can ask again with an ASCONF (RFC 5061 §6).
+                Parameter::Address {
+                    action: AddressAction::SetPrimary,
+                    ..
+                } if own.has(Capabilities::DYNAMIC_ADDRESSES) => {}
                 Parameter::SupportedAddressTypes(_)
                 | Parameter::UnrecognizedParameter(_)
                 | Parameter::HeartbeatInfo(_) => {}
@@ -224,6 +237,12 @@ impl PeerInit {
             }
         }
         peer.adopt_authentication(authentication, config)?;
+        let listed = peer.capabilities.has(Capabilities::DYNAMIC_ADDRESSES);
+        if listed && !peer.capabilities.has(Capabilities::AUTHENTICATION) {
+            // RFC 5061 §4.2.7: such a peer must be refused.
+            let what = Bytes::from_static(b"ASCONF is listed without AUTH");
+            return Err(InitRefusal::Abort(Cause::ProtocolViolation(what)));
+        }
         peer.capabilities = peer.capabilities.settled();
         Ok(peer)
     }
@@ -235,7 +254,8 @@ impl PeerInit {
             InitRefusal::Abort(Cause::ProtocolViolation(Bytes::from_static(what.as_bytes())))
         };
         self.authentication = reader.finish().map_err(violation)?;
-        let required = config.authentication.as_ref().is_some_and(|own| own.required);
+        let offered = config.offered_authentication();
+        let required = offered.is_some_and(|own| own.required);
         if self.authentication.is_some() {
             self.capabilities = self.capabilities.with(Capabilities::AUTHENTICATION);
         } else if required {
@@ -300,7 +320,10 @@ fn own_parameters(
             IpAddr::V6(ip) => Parameter::Ipv6(*ip),
         });
     }
-    let parameters = offered.push_parameters(parameters, config.chunk_types);
+    let mut parameters = offered.push_parameters(parameters, config.chunk_types);
+    if let Some(code_point) = config.adaptation_layer {
+        parameters = parameters.push(&Parameter::AdaptationLayer(code_point));
+    }
     match authentication.filter(|_| offered.has(Capabilities::AUTHENTICATION)) {
         Some(own) => own.push(parameters),
         None => parameters,
@@ -340,6 +363,7 @@ pub(crate) fn answer_init(
             .as_ref()
             .zip(peer.authentication.clone())
             .map(|(own, peer)| (own.random, peer)),
+        adaptation_layer: peer.adaptation_layer,
         addresses,
     };
     let mut parameters = own_parameters(config, peer.capabilities, authentication.as_ref())

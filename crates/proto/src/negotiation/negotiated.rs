@@ -19,6 +19,8 @@ pub(crate) struct Negotiated<'a> {
     pub(crate) capabilities: Capabilities,
     /// The parameters of authentication, if both endpoints sent them.
     pub(crate) authentication: Option<KeyExchange<'a>>,
+    /// The Adaptation Code Point of the peer (RFC 5061 §4.2.6).
+    pub(crate) adaptation_layer: Option<u32>,
     /// The addresses of the peer; the address that set-up used may be among them.
     pub(crate) addresses: &'a [IpAddr],
 }

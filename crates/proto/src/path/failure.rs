@@ -59,7 +59,7 @@ impl Paths {
     pub(crate) fn leave_after_error(&self, id: PathId, limits: &RetransmissionConfig) -> bool {
         let most = limits.potentially_failed_max_retrans.unwrap_or(u32::MAX);
         let most = most.min(limits.path_max_retrans);
-        self.len() > 1 && self.path(id).error_count >= most
+        self.path(id).error_count >= most && self.present_count() > 1
     }
 
     /// The state of a path changed after an error (RFC 7829 §3.2, items 5, 6 and 8). If the path became potentially failed, a

@@ -137,6 +137,7 @@ impl Paths {
     pub(crate) fn needs_heartbeat(&self, id: PathId) -> bool {
         let path = self.path(id);
         match path.state {
+            _ if path.removed => false,
             PathState::Active => path.flight.is_empty(),
             // Data goes there only if no path is active, and then tests the path (RFC 7829 §3.2 item 6).
             PathState::PotentiallyFailed => path.flight.is_empty() || self.data_path() != id,

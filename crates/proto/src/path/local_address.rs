@@ -57,12 +57,22 @@ fn local_address_for(
     if let Some(local) = config.paired_with(remote) {
         return Some(local);
     }
-    let own = config.local_addresses.iter().copied();
+    local_address_among(&config.local_addresses, remote, in_use)
+        .or_else(|| set_up.filter(|local| common_bits(*local, remote).is_some()))
+}
+
+/// Of these local addresses, the one that shares most leading bits with an address of the peer; among equals, the one that fewest paths
+/// use, in this order. `None` if none reaches it.
+pub(super) fn local_address_among(
+    addresses: &[IpAddr],
+    remote: IpAddr,
+    in_use: impl Fn(IpAddr) -> usize,
+) -> Option<IpAddr> {
+    let own = addresses.iter().copied();
     let candidates =
         own.filter_map(|local| Some((local, Reverse(common_bits(local, remote)?), in_use(local))));
     let best = candidates.min_by_key(|(_, common, in_use)| (*common, *in_use));
     best.map(|(local, ..)| local)
-        .or_else(|| set_up.filter(|local| common_bits(*local, remote).is_some()))
 }
 
 /// Number of leading bits that two addresses share. `None` if packets cannot go from one to the other: their IP versions differ, or only

@@ -5,6 +5,7 @@
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod controller_model;
 mod delivery;
+mod dynamic;
 mod failure;
 mod flight;
 mod heartbeat;
@@ -48,6 +49,8 @@ pub(crate) struct Path {
     /// The remote address and its encapsulation port, which may change (RFC 6951 §5.4).
     pub(crate) remote: SocketAddr,
     ports: Ports,
+    /// The peer does not have the address any more (RFC 5061): nothing is sent here.
+    pub(crate) removed: bool,
     pub(crate) state: PathState,
     pub(crate) rtt: Rtt,
     pub(crate) control: AnyController,
@@ -140,6 +143,7 @@ impl Path {
                 arrived: remote.port(),
                 answered: remote.port(),
             },
+            removed: false,
             state: PathState::Unconfirmed,
             rtt: Rtt::new(&config.rto),
             control,

@@ -29,6 +29,12 @@ pub(crate) struct Paths {
     /// Addresses of the peer without a path, because no local address can be used with them or the limit was reached.
     unused: Vec<IpAddr>,
     primary: PathId,
+    /// The path whose address set-up used, unless it was removed.
+    set_up: Option<PathId>,
+    /// The address of the peer that becomes primary when it is confirmed (RFC 5061 §5.4).
+    preferred: Option<PathId>,
+    /// Every path with a confirmed address was removed: nothing but heartbeats leaves until another address is confirmed.
+    awaits_confirmation: bool,
     /// The path that new data took last, to notice a failover.
     current: PathId,
     /// Whether the potentially failed state is used (RFC 7829). Then the least bad of several inactive paths is chosen by its errors.
@@ -57,6 +63,9 @@ impl Paths {
             seed,
             unused: Vec::new(),
             primary: first,
+            set_up: Some(first),
+            preferred: None,
+            awaits_confirmation: false,
             current: first,
             quick: config.retransmissions.potentially_failed_max_retrans.is_some(),
             multipath: config.multipath,
@@ -96,25 +105,99 @@ impl Paths {
         if self.knows(remote.ip()) {
             return None;
         }
-        let id = u8::try_from(self.all.len()).ok();
-        let id = id.filter(|id| local.is_some() && usize::from(*id) < config.max_paths);
-        let Some(id) = id.map(PathId) else {
+        let Some(id) = self.free_number(config).filter(|_| local.is_some()) else {
             self.unused.push(remote.ip());
             return None;
         };
-        let mut path = Path::new(
-            id,
-            local,
-            remote,
-            config,
-            now,
-            self.seed.wrapping_add(u64::from(id.0)),
-        );
+        let mut path = Path::new(id, local, remote, config, now, self.next_seed(id));
         if self.all.iter().any(|other| other.flight.is_named()) {
             path.flight.name();
         }
-        self.all.push(path);
+        match self.all.get_mut(id.index()) {
+            Some(removed) => {
+                // The numbers of transmissions continue: acknowledgements may still name the old ones.
+                path.flight = core::mem::take(&mut removed.flight);
+                *removed = path;
+            }
+            None => self.all.push(path),
+        }
         Some(id)
+    }
+
+    /// The number of the next path: that of a path that was removed, or a new one.
+    fn free_number(&self, config: &Config) -> Option<PathId> {
+        let removed = self.all.iter().find(|path| path.removed).map(|path| path.id);
+        let new = || u8::try_from(self.all.len()).ok();
+        let new = || new().filter(|id| usize::from(*id) < config.max_paths).map(PathId);
+        removed.or_else(new)
+    }
+
+    /// The seed of a path's controller.
+    pub(super) fn next_seed(&self, id: PathId) -> u64 {
+        self.seed.wrapping_add(u64::from(id.0))
+    }
+
+    /// The addresses of the peer without a path.
+    pub(super) fn unused(&self) -> &[IpAddr] {
+        &self.unused
+    }
+
+    /// Forgets the addresses without a path from this place in their list on.
+    pub(super) fn forget_unused_from(&mut self, place: usize) {
+        self.unused.truncate(place);
+    }
+
+    pub(super) fn forget_unused(&mut self, address: IpAddr) {
+        self.unused.retain(|unused| *unused != address);
+    }
+
+    /// A path was removed: another one takes its roles. An active one, otherwise one that may become active.
+    pub(super) fn on_removed(&mut self, id: PathId) {
+        let confirmed = |path: &&Path| !path.removed && path.state != PathState::Unconfirmed;
+        self.awaits_confirmation = !self.all.iter().any(|path| confirmed(&path));
+        self.set_up = self.set_up.filter(|set_up| *set_up != id);
+        self.preferred = self.preferred.filter(|preferred| *preferred != id);
+        let by_state = |path: &&Path| match path.state {
+            PathState::Active => 0,
+            PathState::PotentiallyFailed => 1,
+            PathState::Inactive => 2,
+            PathState::Unconfirmed => 3,
+        };
+        let present = self.all.iter().filter(|path| !path.removed);
+        let Some(heir) = present.min_by_key(by_state).map(|path| path.id) else {
+            return;
+        };
+        for role in [
+            &mut self.primary,
+            &mut self.current,
+            &mut self.turn,
+            &mut self.last_arrival,
+        ] {
+            if *role == id {
+                *role = heir;
+            }
+        }
+    }
+
+    /// Whether only heartbeats may leave, because no address of the peer is confirmed (RFC 5061 §5.3 F1, F14).
+    pub(crate) fn awaits_confirmation(&self) -> bool {
+        self.awaits_confirmation
+    }
+
+    /// The peer asks for this primary path (RFC 5061 §5.4): from now on, or as soon as its address is confirmed.
+    pub(crate) fn prefer(&mut self, id: PathId) {
+        self.preferred = Some(id);
+        if self.path(id).state != PathState::Unconfirmed {
+            self.on_confirmed(id);
+        }
+    }
+
+    /// The address of this path is confirmed.
+    pub(crate) fn on_confirmed(&mut self, id: PathId) {
+        self.awaits_confirmation = false;
+        if self.preferred.take_if(|preferred| *preferred == id).is_some() || !self.has(self.primary) {
+            self.primary = id;
+        }
     }
 
     /// Whether this is an address of the peer, with or without a path.
@@ -124,7 +207,7 @@ impl Paths {
 
     /// Whether the peer only listed the address of this path. The first path has an address that set-up used (§5.4).
     pub(crate) fn is_only_listed(&self, id: PathId) -> bool {
-        id != PathId(0) && self.path(id).state == PathState::Unconfirmed
+        self.set_up != Some(id) && self.path(id).state == PathState::Unconfirmed
     }
 
     pub(crate) fn iter(&self) -> core::slice::Iter<'_, Path> {
@@ -153,7 +236,7 @@ impl Paths {
 
     /// The path of a packet from `remote` to `local`: the one with this pair of addresses, otherwise one with the same remote address.
     pub(crate) fn find(&self, local: Option<IpAddr>, remote: IpAddr) -> Option<PathId> {
-        let same_remote = || self.all.iter().filter(|path| path.remote.ip() == remote);
+        let same_remote = || self.present().filter(|path| path.remote.ip() == remote);
         same_remote()
             .find(|path| local.is_some() && path.local == local)
             .or_else(|| same_remote().next())
@@ -191,11 +274,7 @@ impl Paths {
 
     /// AMDCS: the largest DATA chunk that fits every path (§1.3), so that a chunk can be retransmitted on any path.
     pub(crate) fn smallest_max_data(&self) -> usize {
-        self.all
-            .iter()
-            .map(|path| path.pmtu.max_data())
-            .min()
-            .unwrap_or(0)
+        self.present().map(|path| path.pmtu.max_data()).min().unwrap_or(0)
     }
 
     /// Chooses the path (§6.4). New data takes the primary path while that is active, otherwise another active path. A chunk that T3-rtx
@@ -235,7 +314,7 @@ impl Paths {
         let with = |state: PathState| {
             (0..count)
                 .map(|step| &self.all[(from + step) % count])
-                .filter(|path| path.state == state)
+                .filter(|path| path.state == state && !path.removed)
                 .min_by_key(|path| path.error_count)
         };
         with(PathState::PotentiallyFailed)

@@ -58,6 +58,13 @@ impl Receiver {
         self.acks.arrivals()?.next_copy()
     }
 
+    /// A path no longer exists: no copy of an acknowledgement leaves there.
+    pub(crate) fn forget_path(&mut self, path: PathId) {
+        if let Some(arrivals) = self.acks.arrivals_mut() {
+            arrivals.forget_copy(path);
+        }
+    }
+
     /// An acknowledgement leaves on this path. If the sender wants copies, further ones are due on the `others`; there are none if this
     /// acknowledgement is a copy itself.
     pub(crate) fn on_copied(&mut self, path: PathId, others: impl Iterator<Item = PathId>) {

@@ -81,6 +81,8 @@ pub(crate) struct Assembler<'a> {
     pub(crate) control: &'a mut ControlQueue,
     /// The ports, and the peer's verification tag.
     pub(crate) header: CommonHeader,
+    /// Only complete packets leave (RFC 5061 §5.3 F1, F4): no address may be the source of others.
+    pub(crate) replies_only: bool,
     pub(crate) search: Search,
 }
 
@@ -116,7 +118,7 @@ impl Assembler<'_> {
                 ecn: EcnCodepoint::NotEct,
             });
         }
-        if cx.phase == DataPhase::Closed {
+        if cx.phase == DataPhase::Closed || self.replies_only {
             return None;
         }
         if let Some((path, packet)) = self.control.pop_probe() {
@@ -232,7 +234,7 @@ impl Assembler<'_> {
         }
         let mut ecn = EcnCodepoint::NotEct;
         let control = self.push_control(id, &mut packet);
-        if control != ControlPushed::Alone {
+        if control != ControlPushed::Alone && !cx.paths.awaits_confirmation() {
             let may_carry_data =
                 cx.phase != DataPhase::CookieEchoed || control == ControlPushed::WithCookieEcho;
             let turn = turn.filter(|turn| may_carry_data && turn.path == id);
@@ -272,6 +274,9 @@ impl Assembler<'_> {
     fn next_path(&mut self, cx: &mut Cx<'_>, turn: Option<DataTurn>) -> Option<PathId> {
         if let Some(waiting) = self.control.peek() {
             return Some(waiting.path);
+        }
+        if cx.paths.awaits_confirmation() {
+            return None;
         }
         if self.receiver.ack_due() && !cx.phase.is_setting_up() {
             return Some(self.ack_path(cx));

@@ -22,7 +22,7 @@ impl Sender {
 
     /// When a tail loss probe is due on a path (RFC 8985 §7.2).
     fn probe_due(&self, paths: &Paths, path: PathId) -> Option<Timestamp> {
-        let alone = paths.len() == 1;
+        let alone = paths.present_count() == 1;
         let path = paths.path(path);
         let timeout = path.probe_timeout(alone)?;
         // The obstacle that delayed a probe may have gone after the probe's time.

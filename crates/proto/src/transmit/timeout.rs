@@ -2,7 +2,7 @@
 
 use super::{Cx, Sender};
 use crate::controller::{Controller, Reduction, Report};
-use crate::path::{Candidate, PathId, SendNo, Sending};
+use crate::path::{Candidate, PathId, Paths, SendNo, Sending};
 
 impl Sender {
     /// T3-rtx expired for a path: everything in flight there is lost. Returns whether the peer, and not the network, dropped it because its
@@ -98,10 +98,15 @@ impl Sender {
     /// Queues all outstanding chunks for retransmission, without the effects of a loss.
     pub(crate) fn requeue_outstanding(&mut self, cx: &mut Cx<'_>) {
         for index in 0..cx.paths.len() {
-            let id = PathId(index as u8);
-            self.outstanding.on_timeout(id, cx.paths);
-            self.sources.ecn.on_withdrawn(id, &cx.paths.path(id).flight);
-            cx.paths.path_mut(id).t3 = None;
+            self.withdraw_from(cx.paths, PathId(index as u8));
         }
+    }
+
+    /// Queues the chunks in flight on a path for retransmission, without the effects of a loss.
+    pub(crate) fn withdraw_from(&mut self, paths: &mut Paths, id: PathId) {
+        self.outstanding.on_timeout(id, paths);
+        self.sources.ecn.on_withdrawn(id, &paths.path(id).flight);
+        self.sources.notices.forget_path(id);
+        paths.path_mut(id).t3 = None;
     }
 }

@@ -74,9 +74,9 @@ const MOST_SEAMS_OF_SEND_AND_RECEIVE: usize = 3;
 /// Known violations that are still to be fixed: file and import.
 const KNOWN: &[(&str, &str)] = &[];
 
-/// The maximum number of methods of `Association`. Lower it when methods have moved to rooms. RFC 4895 added four, because it has a rule for
-/// each received chunk and for the cookie.
-const MOST_METHODS: usize = 84;
+/// The maximum number of methods of `Association`. Lower it when methods have moved to rooms. RFC 4895, RFC 5061 and RFC 6525 added some,
+/// because each has chunks, timers and calls of its own.
+const MOST_METHODS: usize = 100;
 
 /// A file of `crates/proto/src`: its path from there, and its text.
 type Source = (String, String);

@@ -64,11 +64,11 @@ struct State {
 impl Authentication {
     /// The authentication that `config` asks for, with these parameters of this endpoint.
     pub(crate) fn new(config: &Config, own: Option<AuthParameters>) -> Self {
-        let config = config.authentication.as_ref();
+        let config = config.offered_authentication();
         Self(config.zip(own).map(|(config, own)| {
             Box::new(State {
-                config: config.clone(),
-                keys: SharedKeys::new(config),
+                keys: SharedKeys::new(&config),
+                config,
                 own,
                 session: None,
                 arrival: Arrival::None,

@@ -36,7 +36,7 @@ pub(crate) struct KeyExchange<'a> {
 
 /// The parameters that this endpoint offers, with a new RANDOM; `None` if it does not offer authentication.
 pub(crate) fn offer(config: &Config, random: impl FnOnce() -> [u8; RANDOM_LEN]) -> Option<AuthParameters> {
-    let settings = config.authentication.as_ref()?;
+    let settings = config.offered_authentication()?;
     Some(AuthParameters {
         random: random(),
         // An empty list may be omitted (RFC 4895 §6.1).

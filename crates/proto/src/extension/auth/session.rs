@@ -43,10 +43,13 @@ impl Session {
                 kind::INIT | kind::INIT_ACK | kind::SHUTDOWN_COMPLETE | kind::AUTH
             )
         };
+        // ASCONF and ASCONF-ACK are signed even if the peer does not list them (RFC 5061 §4.1).
+        let asconf = [kind::ASCONF, kind::ASCONF_ACK];
+        let asconf = asconf.into_iter().filter(|kind| config.chunks.contains(kind));
         let mut session = Self {
             vectors: KeyVectors::new(&own.vector(), &peer.vector()),
             required: config.chunks.iter().copied().collect(),
-            signed: peer.chunk_types().filter(possible).collect(),
+            signed: peer.chunk_types().chain(asconf).filter(possible).collect(),
             accepted: config.hmacs.clone(),
             hmac: peer.preferred().unwrap_or(HmacAlgorithm::Sha1),
             signer: None,

@@ -144,6 +144,11 @@ impl Arrivals {
         self.copies.last().copied()
     }
 
+    /// No copy leaves on this path.
+    pub(crate) fn forget_copy(&mut self, path: PathId) {
+        self.copies.retain(|copy| *copy != path);
+    }
+
     /// An acknowledgement leaves on this path. If the sender wants copies, further ones are due on the `others`; there are none if this
     /// acknowledgement is a copy itself.
     pub(crate) fn on_copied(&mut self, path: PathId, others: impl Iterator<Item = PathId>) {

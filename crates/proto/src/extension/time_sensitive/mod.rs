@@ -108,6 +108,14 @@ impl SelectiveNotices {
         path.asks |= alone;
     }
 
+    /// Everything in flight on this path is withdrawn: its notices have no use.
+    pub(crate) fn forget_path(&mut self, id: PathId) {
+        if let Some(path) = self.paths.get_mut(id.index()) {
+            path.waiting.clear();
+            path.asks = false;
+        }
+    }
+
     /// Whether to send a packet only for the notices of this path.
     pub(crate) fn wants_packet(&mut self, id: PathId, outstanding: &Outstanding) -> bool {
         let path = self.path_mut(id);

@@ -1,0 +1,416 @@
+//! Dynamic address reconfiguration (RFC 5061): the calls of the application, the ASCONFs and ASCONF-ACKs that arrive, and T4-rto.
+
+use std::net::{IpAddr, SocketAddr};
+
+use anabranch_wire::cause::Cause;
+use anabranch_wire::chunk::{Asconf, AsconfAck, Chunk, EncodeChunk, kind, padded};
+use anabranch_wire::packet::COMMON_HEADER_LEN;
+use bytes::Bytes;
+
+use super::{Association, Capabilities, ControlQueue, Notices};
+use crate::config::Config;
+use crate::error::AddressError;
+use crate::event::{AddressEvent, CloseReason, EndpointEvent, Event, Reply};
+use crate::extension::dynamic_addresses::{
+    AckVerdict, Known, MOST_LOCAL, Outcome, Requests, Responder, Sending,
+};
+use crate::inbound::Inbound;
+use crate::negotiation::{Negotiated, is_unicast};
+use crate::path::{PathId, PathState, Paths};
+use crate::receive::Receiver;
+use crate::time::Timestamp;
+use crate::transmit::{Sender, write_packet};
+
+/// The local addresses of an association (RFC 5061): see [`Association::local_addresses`].
+#[derive(Debug)]
+pub struct LocalAddresses<'a> {
+    association: &'a mut Association,
+}
+
+impl LocalAddresses<'_> {
+    /// The addresses that this endpoint has, as far as the association knows. Empty if dynamic addresses were not negotiated.
+    #[must_use]
+    pub fn list(&self) -> Vec<IpAddr> {
+        let requests = self.association.addresses.requests();
+        requests.map_or(Vec::new(), |requests| requests.wanted().to_vec())
+    }
+
+    /// Sets the addresses that this endpoint has now, and tells the peer of the differences. Packets leave from an address as soon as the
+    /// peer knows it, and no more from an address that is not in the list. If the list has none of the addresses that the peer knows,
+    /// nothing but the request leaves until the peer has answered. [`AddressEvent`]s report the results.
+    ///
+    /// # Errors
+    /// See [`AddressError`]; nothing was changed then.
+    pub fn set(&mut self, now: Timestamp, addresses: &[IpAddr]) -> Result<(), AddressError> {
+        let mut wanted: Vec<IpAddr> = Vec::new();
+        for address in addresses.iter().map(IpAddr::to_canonical) {
+            if !is_unicast(address) {
+                return Err(AddressError::NotUnicast(address));
+            }
+            if !wanted.contains(&address) {
+                wanted.push(address);
+            }
+        }
+        if wanted.is_empty() {
+            return Err(AddressError::Last);
+        }
+        if wanted.len() > MOST_LOCAL {
+            return Err(AddressError::TooMany);
+        }
+        self.requests()?.want(wanted);
+        self.association.advance_addresses(now);
+        Ok(())
+    }
+
+    /// Adds an address of this endpoint.
+    ///
+    /// # Errors
+    /// See [`AddressError`]; nothing was changed then.
+    pub fn add(&mut self, now: Timestamp, address: IpAddr) -> Result<(), AddressError> {
+        let wanted = [self.list(), vec![address]].concat();
+        self.set(now, &wanted)
+    }
+
+    /// Deletes an address of this endpoint.
+    ///
+    /// # Errors
+    /// See [`AddressError`]; nothing was changed then.
+    pub fn remove(&mut self, now: Timestamp, address: IpAddr) -> Result<(), AddressError> {
+        let address = address.to_canonical();
+        let mut wanted = self.list();
+        wanted.retain(|one| *one != address);
+        if wanted.len() == self.list().len() {
+            return Err(AddressError::Unknown(address));
+        }
+        self.set(now, &wanted)
+    }
+
+    /// Asks the peer to send to this address while it is reachable (RFC 5061 §4.2.4). It is advice.
+    ///
+    /// # Errors
+    /// See [`AddressError`]; nothing was changed then.
+    pub fn ask_primary(&mut self, now: Timestamp, address: IpAddr) -> Result<(), AddressError> {
+        let address = address.to_canonical();
+        let requests = self.requests()?;
+        if !requests.wanted().contains(&address) {
+            return Err(AddressError::Unknown(address));
+        }
+        requests.ask_primary(address);
+        self.association.advance_addresses(now);
+        Ok(())
+    }
+
+    fn requests(&mut self) -> Result<&mut Requests, AddressError> {
+        if !self.association.state.sends_heartbeats() {
+            return Err(AddressError::NotNegotiated);
+        }
+        match self.association.addresses.requests_mut() {
+            Some(requests) if !requests.is_stopped() => Ok(requests),
+            _ => Err(AddressError::NotNegotiated),
+        }
+    }
+}
+
+/// Requests of this endpoint (RFC 5061 §5.1).
+impl Association {
+    /// Set-up is negotiated: Sequence Numbers begin at the Initial TSNs (§5.1 A2).
+    pub(super) fn adopt_addresses(&mut self, negotiated: &Negotiated<'_>) {
+        let settings = self.config.dynamic_addresses;
+        let negotiated_it = negotiated.capabilities.has(Capabilities::DYNAMIC_ADDRESSES);
+        let Some(settings) = settings.filter(|_| negotiated_it) else {
+            self.addresses.disable();
+            return;
+        };
+        let set_up = self.paths.path(self.paths.primary());
+        let local = match self.config.local_addresses.as_slice() {
+            [] => set_up.local.into_iter().collect(),
+            listed => listed.to_vec(),
+        };
+        let wildcard = settings.form.is_wildcard(set_up.remote.port() != 0);
+        let (own, peer) = (self.identity.local_initial_tsn, negotiated.peer_initial_tsn);
+        self.addresses.enable(own, peer, local, wildcard);
+    }
+
+    /// The local addresses, to change them while the association lasts (RFC 5061).
+    pub fn local_addresses(&mut self) -> LocalAddresses<'_> {
+        self.exhausted = None;
+        LocalAddresses { association: self }
+    }
+
+    /// Moves paths away from addresses that this endpoint does not have any more, and sends the next ASCONF.
+    fn advance_addresses(&mut self, now: Timestamp) {
+        let Some(requests) = self.addresses.requests_mut() else {
+            return;
+        };
+        let usable = requests.usable();
+        for index in 0..self.paths.len() {
+            let id = PathId(index as u8);
+            let stays = |local: IpAddr| usable.is_empty() || usable.contains(&local);
+            if !self.paths.has(id) || self.paths.path(id).local.is_some_and(stays) {
+                continue;
+            }
+            if let Some(local) = self.paths.local_among(id, &usable, &self.config) {
+                self.sender.withdraw_from(&mut self.paths, id);
+                self.paths.move_to(id, local, &self.config, now);
+            }
+        }
+        let paths = &self.paths;
+        let sending = requests.next(|local| paths.destination_from(local, None).is_some());
+        if let Some(sending) = sending {
+            self.send_asconf(now, sending, None);
+        }
+    }
+
+    /// Sends an ASCONF in a packet of its own, because its source may be an address from which no other chunk may leave (§5.3 F1). `last`
+    /// is the path of the previous transmission.
+    fn send_asconf(&mut self, now: Timestamp, sending: Sending, last: Option<PathId>) {
+        let Some(id) = self.paths.destination_from(sending.source, last) else {
+            return;
+        };
+        let path = self.paths.path(id);
+        let chunk = Chunk::Asconf(sending.asconf);
+        let signer = self.authentication.signer();
+        self.control.reply(Reply {
+            source: Some(sending.source),
+            destination: path.remote,
+            packet: write_packet(self.identity.header(), &[chunk], signer).into(),
+        });
+        self.counters.asconfs_sent += 1;
+        let timer = now + path.rtt.rto();
+        if let Some(requests) = self.addresses.requests_mut() {
+            requests.on_sent(now, id, timer);
+        }
+    }
+
+    /// T4-rto expired (§5.1 B1 to B5).
+    pub(super) fn on_asconf_timer(&mut self, now: Timestamp) {
+        let due = self
+            .addresses
+            .requests()
+            .filter(|requests| requests.due().is_some_and(|due| due <= now));
+        let Some(last) = due.and_then(Requests::path) else {
+            return;
+        };
+        self.paths.path_mut(last).rtt.back_off();
+        if !self.on_path_error(now, last, true) {
+            return;
+        }
+        let paths = &self.paths;
+        let Some(requests) = self.addresses.requests_mut() else {
+            return;
+        };
+        let timer = now + paths.path(last).rtt.rto();
+        let sending = requests.again(|local| paths.destination_from(local, Some(last)).is_some());
+        requests.on_sent(now, last, timer);
+        if let Some(sending) = sending {
+            self.send_asconf(now, sending, Some(last));
+        }
+    }
+
+    /// An ASCONF-ACK arrived (§5.1 A5 to A8, §5.3 F0).
+    pub(super) fn on_asconf_ack(&mut self, now: Timestamp, ack: &AsconfAck) {
+        let Some(requests) = self
+            .addresses
+            .requests_mut()
+            .filter(|_| self.state.sends_heartbeats())
+        else {
+            return;
+        };
+        let (outcomes, sample) = match requests.on_ack(ack) {
+            AckVerdict::Old => return,
+            AckVerdict::Illegal => {
+                let what = "an ASCONF-ACK answers no ASCONF";
+                self.abort_with(
+                    Cause::IllegalAsconfAck(Bytes::new()),
+                    CloseReason::ProtocolViolation(what),
+                );
+                return;
+            }
+            AckVerdict::Answer { outcomes, sample } => (outcomes, sample),
+        };
+        let answered = sample.map(|(path, _)| path).filter(|path| self.paths.has(*path));
+        let usable = requests.usable();
+        if !usable.is_empty() {
+            self.config = self.config.with_local_addresses(&usable).into();
+        }
+        for outcome in outcomes {
+            self.notices.tell(Event::Addresses(match outcome {
+                Outcome::Added(address) => AddressEvent::LocalAdded(address),
+                Outcome::Removed(address) => AddressEvent::LocalRemoved(address),
+                Outcome::Refused(address, cause) => AddressEvent::LocalRefused { address, cause },
+            }));
+        }
+        self.error_count = 0;
+        self.advance_addresses(now);
+        if let (Some(path), Some((_, sent_at))) = (answered, sample) {
+            self.on_path_answered(path);
+            let path = self.paths.path_mut(path);
+            path.rtt.on_sample(now.saturating_duration_since(sent_at));
+        }
+    }
+
+    /// The peer does not recognize ASCONF (§5.1 A9).
+    pub(super) fn on_asconf_unrecognized(&mut self) {
+        if self.addresses.requests_mut().is_some_and(Requests::stop) {
+            self.notices.tell(Event::Addresses(AddressEvent::NotSupported));
+        }
+    }
+}
+
+/// Requests of the peer (RFC 5061 §5.2).
+impl Association {
+    /// An ASCONF arrived, authenticated. `first` if it is the first one of its packet.
+    pub(super) fn on_asconf(&mut self, now: Timestamp, inbound: &Inbound, asconf: &Asconf, first: bool) {
+        if !self.state.sends_heartbeats() || asconf.address().is_none() {
+            return;
+        }
+        let Some(state) = self.addresses.state_mut() else {
+            return;
+        };
+        if state.responses.on_arrival(asconf.serial, first) == Known::Handled {
+            return;
+        }
+        self.counters.asconfs_received += 1;
+        let signer = self.authentication.signer();
+        let auth_len = signer.map_or(0, |signer| signer.overhead(kind::ASCONF_ACK));
+        let answer_path = self.paths.path(self.paths.answer_path());
+        let room = answer_path.pmtu.max_packet() - COMMON_HEADER_LEN - auth_len - 8;
+        let mut responder = PeerAddresses {
+            now,
+            inbound,
+            config: &self.config,
+            paths: &mut self.paths,
+            sender: &mut self.sender,
+            receiver: &mut self.receiver,
+            control: &mut self.control,
+            notices: &mut self.notices,
+            added: Vec::new(),
+        };
+        let source = inbound.remote.ip();
+        state.responses.process(asconf, source, room, &mut responder);
+        let added = responder.added;
+        self.paths.on_arrival(inbound);
+        for path in added {
+            if self.paths.has(path) && self.paths.path(path).state == PathState::Unconfirmed {
+                self.send_heartbeat(now, path);
+            }
+        }
+    }
+
+    /// All chunks of a packet were handled: sends its ASCONF-ACKs in one packet to its source (§5.2 E6, E7).
+    pub(super) fn send_asconf_acks(&mut self, inbound: &Inbound) {
+        let Some(state) = self.addresses.state_mut() else {
+            return;
+        };
+        let answers = state.responses.take_answers();
+        let signer = self.authentication.signer();
+        let auth_len = signer.map_or(0, |signer| signer.overhead(kind::ASCONF_ACK));
+        let answer_path = self.paths.path(self.paths.answer_path());
+        let mut room = answer_path.pmtu.max_packet() - COMMON_HEADER_LEN - auth_len;
+        let mut chunks = Vec::new();
+        for ack in answers {
+            let len = padded(ack.encoded_len());
+            if len > room {
+                break;
+            }
+            room -= len;
+            chunks.push(Chunk::AsconfAck(ack));
+        }
+        if !chunks.is_empty() {
+            self.control.reply(Reply {
+                source: inbound.local,
+                destination: inbound.remote,
+                packet: write_packet(self.identity.header(), &chunks, signer).into(),
+            });
+        }
+    }
+}
+
+/// The parts of an association that change with the peer's addresses.
+struct PeerAddresses<'a> {
+    now: Timestamp,
+    inbound: &'a Inbound,
+    config: &'a Config,
+    paths: &'a mut Paths,
+    sender: &'a mut Sender,
+    receiver: &'a mut Receiver,
+    control: &'a mut ControlQueue,
+    notices: &'a mut Notices,
+    added: Vec<PathId>,
+}
+
+impl PeerAddresses<'_> {
+    fn tell(&mut self, event: AddressEvent) {
+        self.notices.tell_if_few(Event::Addresses(event));
+    }
+
+    /// An address of the peer with the UDP port that its packets come from.
+    fn transport_address(&self, address: IpAddr) -> SocketAddr {
+        if address == self.inbound.remote.ip() {
+            return self.inbound.remote;
+        }
+        let mut remote = self.paths.path(self.paths.primary()).remote;
+        remote.set_ip(address);
+        remote
+    }
+}
+
+impl Responder for PeerAddresses<'_> {
+    fn add(&mut self, address: IpAddr) -> bool {
+        if self.paths.knows(address) {
+            return true;
+        }
+        let remote = self.transport_address(address);
+        let path = self
+            .paths
+            .add_requested(self.now, self.config, remote, self.inbound.local);
+        let Some(path) = path else {
+            return false;
+        };
+        self.added.push(path);
+        self.notices
+            .tell_endpoint(EndpointEvent::PeerAddressAdded(remote));
+        self.tell(AddressEvent::PeerAdded { address, path });
+        true
+    }
+
+    fn has_other_than(&self, address: IpAddr) -> bool {
+        self.paths.present().any(|path| path.remote.ip() != address)
+    }
+
+    fn knows(&self, address: IpAddr) -> bool {
+        self.paths.knows(address)
+    }
+
+    fn delete(&mut self, address: IpAddr) {
+        if let Some(path) = self.paths.forget_address(address) {
+            self.sender.withdraw_from(self.paths, path);
+            self.receiver.forget_path(path);
+            self.control.forget_path(path);
+            self.paths.remove(path);
+        }
+        self.notices
+            .tell_endpoint(EndpointEvent::PeerAddressRemoved(address));
+        self.tell(AddressEvent::PeerRemoved(address));
+    }
+
+    fn delete_all_but(&mut self, address: IpAddr) {
+        let others: Vec<_> = self
+            .paths
+            .peer_addresses()
+            .filter(|other| *other != address)
+            .collect();
+        others.into_iter().for_each(|other| self.delete(other));
+    }
+
+    fn prefer(&mut self, address: IpAddr) {
+        if let Some(path) = self.paths.find(None, address) {
+            self.paths.prefer(path);
+            self.tell(AddressEvent::PeerPrimary { address, path });
+        }
+    }
+
+    fn is_usable(&self, address: IpAddr) -> bool {
+        is_unicast(address)
+    }
+}

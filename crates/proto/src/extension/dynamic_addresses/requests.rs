@@ -1,0 +1,428 @@
+//! The requests of this endpoint (RFC 5061 §5.1): the addresses that it should have, those that the peer knows, and the ASCONF that makes
+//! the second list equal the first. One ASCONF is outstanding at a time, and T4-rto retransmits it unchanged.
+
+use std::net::IpAddr;
+
+use anabranch_wire::cause::Causes;
+use anabranch_wire::chunk::{Asconf, AsconfAck};
+use anabranch_wire::parameter::{AddressAction, Parameter, ParametersBuilder};
+
+use crate::path::PathId;
+use crate::time::Timestamp;
+
+/// The most local addresses of an association.
+pub(crate) const MOST_LOCAL: usize = 16;
+
+/// The result of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The peer knows the address now.
+    Added(IpAddr),
+    /// The peer does not use the address any more.
+    Removed(IpAddr),
+    /// The peer refused a change of this address; the cause code, 0 if it named none.
+    Refused(IpAddr, u16),
+}
+
+/// The meaning of an ASCONF-ACK.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AckVerdict {
+    /// It answers an earlier ASCONF.
+    Old,
+    /// No ASCONF has this Sequence Number yet: the association is to be aborted (§5.3 F0).
+    Illegal,
+    /// It answers the outstanding ASCONF.
+    Answer {
+        outcomes: Vec<Outcome>,
+        /// The path of the only transmission, and its time: a measurement of the RTT.
+        sample: Option<(PathId, Timestamp)>,
+    },
+}
+
+/// A change that one parameter of an ASCONF requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Change {
+    action: AddressAction,
+    address: IpAddr,
+    correlation: u32,
+}
+
+/// The ASCONF that is not acknowledged yet.
+#[derive(Debug)]
+struct Outstanding {
+    asconf: Asconf,
+    changes: Vec<Change>,
+    /// A wildcard address stands for the source address of the packet: the source of the first transmission.
+    wildcard_source: Option<IpAddr>,
+    /// A later transmission left from another source.
+    is_ambiguous: bool,
+    sent_at: Timestamp,
+    path: PathId,
+    /// When T4-rto expires.
+    timer: Timestamp,
+    retransmissions: u32,
+}
+
+/// An ASCONF to be sent, and where from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sending {
+    pub(crate) asconf: Asconf,
+    pub(crate) source: IpAddr,
+}
+
+#[derive(Debug)]
+pub(crate) struct Requests {
+    next_serial: u32,
+    next_correlation: u32,
+    wildcard: bool,
+    /// The addresses that the peer knows.
+    local: Vec<IpAddr>,
+    /// The addresses that this endpoint has.
+    wanted: Vec<IpAddr>,
+    /// The address that the peer is to use as primary destination, until it was asked.
+    primary: Option<IpAddr>,
+    /// Addresses whose change the peer refused: no second request until the application changes its list.
+    refused: Vec<IpAddr>,
+    outstanding: Option<Outstanding>,
+    /// The peer does not understand ASCONF, or not these requests (§5.1 A9, §5.3 F3a).
+    is_stopped: bool,
+}
+
+impl Requests {
+    pub(super) fn new(initial_tsn: u32, local: Vec<IpAddr>, wildcard: bool) -> Self {
+        Self {
+            next_serial: initial_tsn,
+            next_correlation: 1,
+            wildcard,
+            wanted: local.clone(),
+            local,
+            primary: None,
+            refused: Vec::new(),
+            outstanding: None,
+            is_stopped: false,
+        }
+    }
+
+    /// The addresses that this endpoint has, as far as the application said.
+    pub(crate) fn wanted(&self) -> &[IpAddr] {
+        &self.wanted
+    }
+
+    /// The addresses from which packets may leave: those that the peer knows and this endpoint keeps (§5.3 F1, F4).
+    pub(crate) fn usable(&self) -> Vec<IpAddr> {
+        let kept = self.local.iter().copied();
+        kept.filter(|address| self.wanted.contains(address)).collect()
+    }
+
+    /// Sets the list of this endpoint's addresses.
+    pub(crate) fn want(&mut self, addresses: Vec<IpAddr>) {
+        self.wanted = addresses;
+        self.refused.clear();
+        let wanted = &self.wanted;
+        self.primary = self.primary.filter(|address| wanted.contains(address));
+    }
+
+    /// Asks the peer to use this address as primary destination.
+    pub(crate) fn ask_primary(&mut self, address: IpAddr) {
+        self.primary = Some(address);
+    }
+
+    /// Whether the peer understands no requests.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    /// The peer does not understand ASCONF (§5.1 A9). Returns whether that is new.
+    pub(crate) fn stop(&mut self) -> bool {
+        self.outstanding = None;
+        !core::mem::replace(&mut self.is_stopped, true)
+    }
+
+    pub(super) fn is_between_addresses(&self) -> bool {
+        !self.local.is_empty() && !self.local.iter().any(|address| self.wanted.contains(address))
+    }
+
+    pub(super) fn is_leaving(&self, address: IpAddr) -> bool {
+        let deletes = |change: &Change| change.action == AddressAction::Delete && change.address == address;
+        let outstanding = self.outstanding.as_ref();
+        outstanding.is_some_and(|outstanding| outstanding.changes.iter().any(deletes))
+    }
+
+    /// When T4-rto expires, while it runs.
+    pub(crate) fn due(&self) -> Option<Timestamp> {
+        self.outstanding.as_ref().map(|outstanding| outstanding.timer)
+    }
+
+    /// The path of the last transmission of the outstanding ASCONF.
+    pub(crate) fn path(&self) -> Option<PathId> {
+        self.outstanding.as_ref().map(|outstanding| outstanding.path)
+    }
+
+    /// Builds the next ASCONF, if none is outstanding and the lists differ. `reaches` says whether some address of the peer can be reached
+    /// from a local address: no other address is added.
+    pub(crate) fn next(&mut self, reaches: impl Fn(IpAddr) -> bool) -> Option<Sending> {
+        if self.outstanding.is_some() || self.is_stopped {
+            return None;
+        }
+        let open = |address: &&IpAddr| !self.refused.contains(address);
+        let adds = self
+            .wanted
+            .iter()
+            .filter(open)
+            .filter(|one| !self.local.contains(one));
+        let adds: Vec<_> = adds.copied().filter(|address| reaches(*address)).collect();
+        let deletes = self
+            .local
+            .iter()
+            .filter(open)
+            .filter(|one| !self.wanted.contains(one));
+        let deletes: Vec<_> = deletes.copied().collect();
+        let usable = self.usable();
+        // The last address is never deleted (§5.3 F5).
+        let may_delete = !usable.is_empty() || !adds.is_empty();
+        let (source, changes) = if self.wildcard {
+            self.wildcard_changes(&usable, &adds, &deletes)?
+        } else {
+            let all = adds.iter().map(|address| (AddressAction::Add, *address));
+            let primary = self
+                .primary
+                .take_if(|one| usable.contains(one) || adds.contains(one));
+            let all = all.chain(primary.map(|address| (AddressAction::SetPrimary, address)));
+            let deletes = deletes.iter().filter(|_| may_delete);
+            let all = all.chain(deletes.map(|address| (AddressAction::Delete, *address)));
+            // §5.3 F1, F6: the source is an address that the peer knows and that stays, otherwise one that is being added.
+            let source = usable
+                .iter()
+                .chain(&adds)
+                .copied()
+                .find(|address| reaches(*address))?;
+            (source, all.collect::<Vec<_>>())
+        };
+        if changes.is_empty() {
+            return None;
+        }
+        Some(self.build(source, &changes))
+    }
+
+    /// The next change with a wildcard address, which stands for the source of the packet, and that source. To delete by a wildcard deletes
+    /// all addresses but one (§4.2.2), so an address can be deleted only if a single one stays.
+    fn wildcard_changes(
+        &mut self,
+        usable: &[IpAddr],
+        adds: &[IpAddr],
+        deletes: &[IpAddr],
+    ) -> Option<(IpAddr, Vec<(AddressAction, IpAddr)>)> {
+        let single = |kept: usize| !deletes.is_empty() && kept == 1;
+        if let Some(address) = adds.first().copied() {
+            let mut changes = vec![(AddressAction::Add, address)];
+            if single(usable.len() + adds.len()) {
+                changes.extend(deletes.iter().map(|old| (AddressAction::Delete, *old)));
+            }
+            return Some((address, changes));
+        }
+        if let Some(address) = self.primary.take_if(|one| usable.contains(one)) {
+            return Some((address, vec![(AddressAction::SetPrimary, address)]));
+        }
+        if single(usable.len()) {
+            let changes = deletes.iter().map(|old| (AddressAction::Delete, *old));
+            return Some((usable[0], changes.collect()));
+        }
+        None
+    }
+
+    fn build(&mut self, source: IpAddr, changes: &[(AddressAction, IpAddr)]) -> Sending {
+        let unspecified = match source {
+            IpAddr::V4(_) => IpAddr::from([0; 4]),
+            IpAddr::V6(_) => IpAddr::from([0; 16]),
+        };
+        // §5.3.2: an address of the association, even one that is being deleted, by which the peer can find the association.
+        let known = self.local.iter().find(|address| self.wanted.contains(address));
+        let known = known.or(self.local.first()).copied();
+        let lookup = known.filter(|_| !self.wildcard).unwrap_or(unspecified);
+        let mut parameters = ParametersBuilder::new().push(&match lookup {
+            IpAddr::V4(ip) => Parameter::Ipv4(ip),
+            IpAddr::V6(ip) => Parameter::Ipv6(ip),
+        });
+        let mut sent: Vec<Change> = Vec::new();
+        for (action, address) in changes {
+            // One wildcard deletes all old addresses.
+            let again = sent.last().filter(|last| self.wildcard && last.action == *action);
+            let correlation = again.map_or(self.next_correlation, |last| last.correlation);
+            if again.is_none() {
+                self.next_correlation = self.next_correlation.wrapping_add(1);
+                parameters = parameters.push(&Parameter::Address {
+                    action: *action,
+                    correlation,
+                    address: if self.wildcard { unspecified } else { *address },
+                });
+            }
+            sent.push(Change {
+                action: *action,
+                address: *address,
+                correlation,
+            });
+        }
+        let asconf = Asconf {
+            serial: self.next_serial,
+            parameters: parameters.finish(),
+        };
+        self.next_serial = self.next_serial.wrapping_add(1);
+        self.outstanding = Some(Outstanding {
+            asconf: asconf.clone(),
+            changes: sent,
+            wildcard_source: self.wildcard.then_some(source),
+            is_ambiguous: false,
+            sent_at: Timestamp::ZERO,
+            path: PathId(0),
+            timer: Timestamp::ZERO,
+            retransmissions: 0,
+        });
+        Sending { asconf, source }
+    }
+
+    /// The ASCONF left on this path: T4-rto runs until `timer`.
+    pub(crate) fn on_sent(&mut self, now: Timestamp, path: PathId, timer: Timestamp) {
+        if let Some(outstanding) = &mut self.outstanding {
+            outstanding.sent_at = now;
+            outstanding.path = path;
+            outstanding.timer = timer;
+        }
+    }
+
+    /// T4-rto expired: the same ASCONF again (§5.1 B4), from an address that this endpoint still has.
+    pub(crate) fn again(&mut self, reaches: impl Fn(IpAddr) -> bool) -> Option<Sending> {
+        let usable = self.usable();
+        let wanted = &self.wanted;
+        let outstanding = self.outstanding.as_mut()?;
+        outstanding.retransmissions += 1;
+        let added = outstanding
+            .changes
+            .iter()
+            .filter(|change| change.action == AddressAction::Add);
+        let added = added
+            .map(|change| change.address)
+            .filter(|one| wanted.contains(one));
+        let first = outstanding.wildcard_source.filter(|one| wanted.contains(one));
+        let candidates = first
+            .into_iter()
+            .chain(usable)
+            .chain(added)
+            .chain(wanted.iter().copied());
+        let source = { candidates }.find(|address| reaches(*address))?;
+        outstanding.is_ambiguous |= outstanding.wildcard_source.is_some_and(|first| first != source);
+        Some(Sending {
+            asconf: outstanding.asconf.clone(),
+            source,
+        })
+    }
+
+    /// An ASCONF-ACK arrived (§5.1 A5 to A8).
+    pub(crate) fn on_ack(&mut self, ack: &AsconfAck) -> AckVerdict {
+        let distance = ack.serial.wrapping_sub(self.next_serial).cast_signed();
+        if distance >= 0 {
+            return AckVerdict::Illegal;
+        }
+        let answered = |outstanding: &mut Outstanding| outstanding.asconf.serial == ack.serial;
+        let Some(outstanding) = self.outstanding.take_if(answered) else {
+            return AckVerdict::Old;
+        };
+        let mut outcomes = Vec::new();
+        let results = Results::of(ack, &outstanding.changes);
+        for change in &outstanding.changes {
+            match results.error(change) {
+                Some(code) => {
+                    self.on_refused(change, code);
+                    outcomes.push(Outcome::Refused(change.address, code));
+                }
+                None => outcomes.extend(self.on_performed(change, outstanding.is_ambiguous)),
+            }
+        }
+        let sample = (outstanding.retransmissions == 0).then_some((outstanding.path, outstanding.sent_at));
+        AckVerdict::Answer { outcomes, sample }
+    }
+
+    /// The peer performed a change. An addition whose source address changed meanwhile is requested again: which address the peer added is
+    /// unknown, and to add an address that it has already succeeds.
+    fn on_performed(&mut self, change: &Change, is_ambiguous: bool) -> Option<Outcome> {
+        let address = change.address;
+        match change.action {
+            AddressAction::Add if is_ambiguous || self.local.contains(&address) => None,
+            AddressAction::Add => {
+                self.local.push(address);
+                Some(Outcome::Added(address))
+            }
+            AddressAction::Delete => {
+                self.local.retain(|one| *one != address);
+                Some(Outcome::Removed(address))
+            }
+            AddressAction::SetPrimary => None,
+        }
+    }
+
+    fn on_refused(&mut self, change: &Change, code: u16) {
+        // §5.3 F3a: the peer does not understand Add or Delete.
+        self.is_stopped |= code == UNRECOGNIZED_PARAMETERS && change.action != AddressAction::SetPrimary;
+        if change.action != AddressAction::SetPrimary && !self.refused.contains(&change.address) {
+            self.refused.push(change.address);
+        }
+    }
+}
+
+/// The code of the cause Unrecognized Parameters.
+const UNRECOGNIZED_PARAMETERS: u16 = 8;
+
+/// The responses in an ASCONF-ACK.
+struct Results {
+    /// The requests with an error, and the code of its first cause.
+    errors: Vec<(u32, u16)>,
+    successes: Vec<u32>,
+    /// The place of the first failed request: those after it failed unless they have a success indication (§5.1 A7).
+    first_failed: Option<usize>,
+    order: Vec<u32>,
+}
+
+impl Results {
+    fn of(ack: &AsconfAck, changes: &[Change]) -> Self {
+        let (mut errors, mut successes) = (Vec::new(), Vec::new());
+        // Each response takes at least 8 bytes; more responses than requests have no meaning.
+        let responses = ack
+            .parameters
+            .iter()
+            .map_while(Result::ok)
+            .take(2 * MOST_LOCAL + 1);
+        for response in responses {
+            match Parameter::decode(response) {
+                Ok(Parameter::AsconfError { correlation, causes }) => {
+                    let first = Causes::from_bytes(causes).iter().next();
+                    let code = first.and_then(Result::ok).map_or(0, |cause| cause.code());
+                    errors.push((correlation, code));
+                }
+                Ok(Parameter::AsconfSuccess { correlation }) => successes.push(correlation),
+                _ => {}
+            }
+        }
+        let order: Vec<_> = changes.iter().map(|change| change.correlation).collect();
+        let failed = |correlation: &u32| errors.iter().any(|(failed, _)| failed == correlation);
+        let first_failed = order.iter().position(failed);
+        Self {
+            errors,
+            successes,
+            first_failed,
+            order,
+        }
+    }
+
+    /// The cause code with which a request failed; `None` if it succeeded.
+    fn error(&self, change: &Change) -> Option<u16> {
+        let named = self
+            .errors
+            .iter()
+            .find(|(failed, _)| *failed == change.correlation);
+        if let Some((_, code)) = named {
+            return Some(*code);
+        }
+        let place = self.order.iter().position(|one| *one == change.correlation);
+        let after = self.first_failed.is_some_and(|failed| place > Some(failed));
+        (after && !self.successes.contains(&change.correlation)).then_some(0)
+    }
+}

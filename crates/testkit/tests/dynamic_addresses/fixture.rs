@@ -1,0 +1,329 @@
+//! A client that changes its network, a server, and the network between them: each packet takes 20 ms. A packet from an address that the
+//! client does not have, or to one, is lost. An address translator may stand before the client.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write;
+use std::net::{IpAddr, SocketAddr};
+
+use anabranch_netsim::{Generator, Host, Node, Packet};
+use anabranch_proto::{
+    AddressEvent, Association, AssociationId, Config, ConnectOptions, DynamicAddressConfig, Event,
+    SendOptions, StreamId, Timestamp,
+};
+use anabranch_testkit::{PORT, Talker, arrows};
+use bytes::Bytes;
+
+pub(crate) const MS: Duration = Duration::from_millis(1);
+pub(crate) const DELAY: Duration = Duration::from_millis(20);
+const UDP_PORT: u16 = 9899;
+
+/// The client's addresses, in the order in which it gets them.
+pub(crate) const WIFI: IpAddr = ip([10, 0, 0, 1]);
+pub(crate) const MOBILE: IpAddr = ip([10, 1, 0, 1]);
+pub(crate) const CABLE: IpAddr = ip([10, 2, 0, 1]);
+/// The server's addresses.
+pub(crate) const SERVER: IpAddr = ip([10, 9, 0, 2]);
+pub(crate) const SERVER_2: IpAddr = ip([10, 8, 0, 2]);
+
+pub(crate) const fn ip([a, b, c, d]: [u8; 4]) -> IpAddr {
+    IpAddr::V4(std::net::Ipv4Addr::new(a, b, c, d))
+}
+
+/// Settings with dynamic addresses.
+pub(crate) fn dynamic() -> Config {
+    Config {
+        dynamic_addresses: Some(DynamicAddressConfig::default()),
+        ..Config::default()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Client,
+    Server,
+}
+
+/// An address translator: it maps each private address and port to a public one.
+#[derive(Debug, Default)]
+struct Translator {
+    public: BTreeMap<SocketAddr, SocketAddr>,
+}
+
+impl Translator {
+    /// The public address of a private one: that of its network, with a port of its own.
+    fn public(&mut self, private: SocketAddr) -> SocketAddr {
+        let port = 40_000 + self.public.len() as u16;
+        let IpAddr::V4(address) = private.ip() else {
+            panic!("IPv4")
+        };
+        let network = address.octets()[1];
+        let public = SocketAddr::new(ip([192, 0, 2, network]), port);
+        *self.public.entry(private).or_insert(public)
+    }
+
+    fn private(&self, public: SocketAddr) -> Option<SocketAddr> {
+        let found = self.public.iter().find(|(_, one)| **one == public);
+        found.map(|(private, _)| *private)
+    }
+}
+
+/// Sees every packet before it is delivered, and may change or drop it.
+type Observer = Box<dyn FnMut(End, &mut Packet) -> bool>;
+
+pub(crate) struct Roaming {
+    pub(crate) now: Timestamp,
+    pub(crate) client: Host,
+    pub(crate) server: Host,
+    /// The addresses that the client has.
+    pub(crate) has: Vec<IpAddr>,
+    translator: Option<Translator>,
+    wire: VecDeque<(Timestamp, End, Packet)>,
+    pub(crate) observer: Option<Observer>,
+    ids: [Option<AssociationId>; 2],
+    /// The events of both ends.
+    pub(crate) events: [Vec<Event>; 2],
+    /// When a message arrived at either end, and its number.
+    pub(crate) arrivals: [Vec<(Timestamp, u64)>; 2],
+    next: [u64; 2],
+    pub(crate) log: String,
+}
+
+impl Roaming {
+    pub(crate) fn new(configs: [Config; 2], seed: u64) -> Self {
+        let [client, server] = [0, 1].map(|side| {
+            let random = Generator::of_process(seed, ["client", "server"][side]).bytes();
+            let config = configs[side].clone();
+            let port = if config.udp_encapsulation { UDP_PORT } else { 0 };
+            let mut host = Host::new(config, port, random).expect("the settings are in range");
+            host.run(Talker::default(), None);
+            host
+        });
+        let mut roaming = Self {
+            now: Timestamp::from_millis(1),
+            client,
+            server,
+            has: vec![WIFI],
+            translator: None,
+            wire: VecDeque::new(),
+            observer: None,
+            ids: [None, None],
+            events: [Vec::new(), Vec::new()],
+            arrivals: [Vec::new(), Vec::new()],
+            next: [0, 0],
+            log: String::new(),
+        };
+        let listened = roaming.server.endpoint_mut().listen(PORT);
+        listened.expect("not port 0");
+        roaming
+    }
+
+    pub(crate) fn behind_translator(mut self) -> Self {
+        self.translator = Some(Translator::default());
+        self
+    }
+
+    /// Sets up the association.
+    pub(crate) fn connect(mut self) -> Self {
+        let port = self.udp_port();
+        let remote = SocketAddr::new(SERVER, port);
+        let id = self
+            .client
+            .connect(self.now, remote, PORT, ConnectOptions::default());
+        self.ids[0] = Some(id.expect("it connects"));
+        self.run(500 * MS);
+        self.ids[1] = self.server.association_ids().last();
+        assert!(self.ids[1].is_some(), "set up\n{}", self.log);
+        self
+    }
+
+    fn udp_port(&mut self) -> u16 {
+        if self.client.endpoint_mut().config().udp_encapsulation {
+            UDP_PORT
+        } else {
+            0
+        }
+    }
+
+    pub(crate) fn host(&mut self, end: End) -> &mut Host {
+        match end {
+            End::Client => &mut self.client,
+            End::Server => &mut self.server,
+        }
+    }
+
+    pub(crate) fn association(&mut self, end: End) -> &mut Association {
+        let id = self.ids[end as usize].expect("set up");
+        self.host(end).association_mut(id).expect("there is one")
+    }
+
+    /// The client has these addresses from now on; if `tells`, its association too.
+    pub(crate) fn move_to(&mut self, addresses: &[IpAddr], tells: bool) {
+        self.has = addresses.to_vec();
+        if tells {
+            let now = self.now;
+            let set = self
+                .association(End::Client)
+                .local_addresses()
+                .set(now, addresses);
+            set.expect("dynamic addresses");
+        }
+    }
+
+    /// Sends a numbered message of this many bytes.
+    pub(crate) fn send(&mut self, end: End, size: usize) {
+        let number = self.next[end as usize];
+        self.next[end as usize] += 1;
+        let mut message = number.to_be_bytes().to_vec();
+        message.resize(size.max(8), 7);
+        let now = self.now;
+        let sent = self
+            .association(end)
+            .send(now, StreamId(0), Bytes::from(message), SendOptions::default());
+        sent.expect("there is room");
+    }
+
+    /// Runs for this time.
+    pub(crate) fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            self.drain();
+            let arrival = self.wire.front().map(|(at, ..)| *at);
+            let timers = [End::Client, End::Server].map(|end| self.host(end).poll_timeout());
+            let next = [arrival, timers[0], timers[1]].into_iter().flatten().min();
+            let Some(next) = next.filter(|next| *next <= end) else {
+                break;
+            };
+            self.now = self.now.max(next);
+            while self.wire.front().is_some_and(|(at, ..)| *at <= self.now)
+                && let Some((_, to, packet)) = self.wire.pop_front()
+            {
+                self.deliver(to, packet);
+            }
+            for end in [End::Client, End::Server] {
+                let now = self.now;
+                let host = self.host(end);
+                if host.poll_timeout().is_some_and(|due| due <= now) {
+                    host.handle_timeout(now);
+                }
+            }
+        }
+        self.now = end;
+        self.drain();
+    }
+
+    fn deliver(&mut self, to: End, packet: Packet) {
+        if to == End::Client && !self.has.contains(&packet.destination.ip()) {
+            return;
+        }
+        let now = self.now;
+        self.host(to).handle_packet(now, packet);
+    }
+
+    fn drain(&mut self) {
+        for end in [End::Client, End::Server] {
+            let now = self.now;
+            while let Some(packet) = self.host(end).poll_transmit(now) {
+                self.forward(end, packet);
+            }
+            let talker: &mut Talker = self.host(end).application_mut().expect("a talker");
+            let events: Vec<_> = talker.events.drain(..).map(|(_, _, event)| event).collect();
+            let inbox: Vec<_> = talker.inbox.drain(..).collect();
+            self.events[end as usize].extend(events);
+            for message in inbox {
+                let number = message.bytes[..8].try_into().map(u64::from_be_bytes);
+                self.arrivals[end as usize].push((now, number.expect("8 bytes")));
+            }
+        }
+    }
+
+    /// A packet leaves: it is lost if the client does not have its source, translated, and delivered after the delay.
+    fn forward(&mut self, from: End, mut packet: Packet) {
+        if from == End::Client {
+            if packet.source.ip().is_unspecified() {
+                packet.source.set_ip(self.has[0]);
+            }
+            let has = self.has.contains(&packet.source.ip());
+            self.note(from, &packet, if has { "" } else { "   ✗ no such address" });
+            if !has {
+                return;
+            }
+            if let Some(translator) = &mut self.translator {
+                packet.source = translator.public(packet.source);
+            }
+        } else {
+            self.note(from, &packet, "");
+            if let Some(translator) = &self.translator {
+                let Some(private) = translator.private(packet.destination) else {
+                    return;
+                };
+                packet.destination = private;
+            }
+        }
+        let keep = self
+            .observer
+            .as_mut()
+            .is_none_or(|observer| observer(from, &mut packet));
+        if keep {
+            let to = if from == End::Client {
+                End::Server
+            } else {
+                End::Client
+            };
+            self.wire.push_back((self.now + DELAY, to, packet));
+        }
+    }
+
+    fn note(&mut self, from: End, packet: &Packet, fate: &str) {
+        let text = arrows::describe_packet(&packet.payload.clone().into_sctp());
+        let (source, destination) = (packet.source.ip(), packet.destination.ip());
+        let _ = writeln!(
+            self.log,
+            "{} {from:?} {source} → {destination}  {text}{fate}",
+            self.now
+        );
+    }
+
+    /// Delivers a packet that an attacker made.
+    pub(crate) fn inject(&mut self, to: End, packet: Packet) {
+        self.deliver(to, packet);
+        self.drain();
+    }
+
+    /// The address events of one end.
+    pub(crate) fn address_events(&self, end: End) -> Vec<AddressEvent> {
+        let events = self.events[end as usize].iter();
+        let events = events.filter_map(|event| match event {
+            Event::Addresses(change) => Some(change.clone()),
+            _ => None,
+        });
+        events.collect()
+    }
+
+    /// The addresses of the peer and of this end, for each path.
+    pub(crate) fn paths(&mut self, end: End) -> Vec<(Option<IpAddr>, IpAddr)> {
+        let stats = self.association(end).stats();
+        let paths = stats.paths.iter().map(|path| (path.local, path.remote.ip()));
+        paths.collect()
+    }
+
+    /// The longest time between two messages that arrived at an end.
+    pub(crate) fn longest_pause(&self, end: End) -> Duration {
+        let arrivals = &self.arrivals[end as usize];
+        let pauses = arrivals
+            .windows(2)
+            .map(|pair| pair[1].0.saturating_duration_since(pair[0].0));
+        pauses.max().unwrap_or_default()
+    }
+
+    /// Fails unless an end received all messages of the other end, once and in order.
+    pub(crate) fn expect_complete(&self, end: End) {
+        let numbers: Vec<_> = self.arrivals[end as usize]
+            .iter()
+            .map(|(_, number)| *number)
+            .collect();
+        let sender = 1 - end as usize;
+        let all: Vec<_> = (0..self.next[sender]).collect();
+        assert_eq!(numbers, all, "{}", self.log);
+    }
+}

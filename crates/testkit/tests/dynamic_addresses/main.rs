@@ -1,0 +1,5 @@
+//! Dynamic address reconfiguration (RFC 5061): an association whose endpoints change their addresses.
+#![allow(dead_code)]
+
+mod fixture;
+mod roaming;

@@ -1,0 +1,83 @@
+//! A client changes its only address while data flows.
+
+use anabranch_proto::AddressEvent;
+
+use super::fixture::*;
+
+/// A client that sends a message of 1,000 bytes every 5 ms, and a server that does the same, over 3 s. At 1 s the client has both
+/// addresses, at 2 s only the new one.
+fn moves_with_both(mut roaming: Roaming) -> Roaming {
+    for step in 0..600 {
+        match step {
+            200 => roaming.move_to(&[WIFI, MOBILE], true),
+            400 => roaming.move_to(&[MOBILE], true),
+            _ => {}
+        }
+        roaming.send(End::Client, 1000);
+        roaming.send(End::Server, 1000);
+        roaming.run(5 * MS);
+    }
+    roaming.run(5000 * MS);
+    roaming
+}
+
+/// The same, but the client is without a network for 1 s.
+fn moves_without(mut roaming: Roaming) -> Roaming {
+    for step in 0..600 {
+        match step {
+            200 => roaming.move_to(&[], false),
+            400 => roaming.move_to(&[MOBILE], true),
+            _ => {}
+        }
+        roaming.send(End::Client, 1000);
+        roaming.send(End::Server, 1000);
+        roaming.run(5 * MS);
+    }
+    roaming.run(10_000 * MS);
+    roaming
+}
+
+#[test]
+fn make_before_break() {
+    for translated in [false, true] {
+        let mut roaming = Roaming::new([dynamic(), dynamic()], 1);
+        if translated {
+            roaming = roaming.behind_translator();
+        }
+        let mut roaming = moves_with_both(roaming.connect());
+        roaming.expect_complete(End::Server);
+        roaming.expect_complete(End::Client);
+        assert_eq!(roaming.paths(End::Client), [(Some(MOBILE), SERVER)]);
+        assert_eq!(roaming.paths(End::Server).len(), 1);
+        let events = roaming.address_events(End::Client);
+        assert_eq!(
+            events,
+            [AddressEvent::LocalAdded(MOBILE), AddressEvent::LocalRemoved(WIFI)]
+        );
+        eprintln!(
+            "{translated} {:?} {:?}",
+            roaming.longest_pause(End::Server),
+            roaming.longest_pause(End::Client)
+        );
+    }
+}
+
+#[test]
+fn break_before_make() {
+    for translated in [false, true] {
+        let mut roaming = Roaming::new([dynamic(), dynamic()], 1);
+        if translated {
+            roaming = roaming.behind_translator();
+        }
+        let mut roaming = moves_without(roaming.connect());
+        roaming.expect_complete(End::Server);
+        roaming.expect_complete(End::Client);
+        assert_eq!(roaming.paths(End::Client), [(Some(MOBILE), SERVER)]);
+        assert_eq!(roaming.paths(End::Server).len(), 1);
+        eprintln!(
+            "{translated} {:?} {:?}",
+            roaming.longest_pause(End::Server),
+            roaming.longest_pause(End::Client)
+        );
+    }
+}
