@@ -12,6 +12,8 @@ use anabranch_proto::{
     SendOptions, StreamId, Timestamp,
 };
 use anabranch_testkit::{PORT, Talker, arrows};
+use anabranch_wire::chunk::kind;
+use anabranch_wire::packet::Packet as SctpPacket;
 use bytes::Bytes;
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
@@ -77,6 +79,8 @@ pub(crate) struct Roaming {
     pub(crate) server: Host,
     /// The addresses that the client has.
     pub(crate) has: Vec<IpAddr>,
+    /// The addresses that the server has.
+    pub(crate) server_has: Vec<IpAddr>,
     translator: Option<Translator>,
     wire: VecDeque<(Timestamp, End, Packet)>,
     pub(crate) observer: Option<Observer>,
@@ -86,7 +90,16 @@ pub(crate) struct Roaming {
     /// When a message arrived at either end, and its number.
     pub(crate) arrivals: [Vec<(Timestamp, u64)>; 2],
     next: [u64; 2],
-    pub(crate) log: String,
+    /// Every packet that left, with its sender and its real addresses.
+    pub(crate) sent: Vec<(Timestamp, End, Packet)>,
+    log: String,
+}
+
+/// The chunk types of a packet, without AUTH.
+pub(crate) fn kinds(packet: &Packet) -> Vec<u8> {
+    let sctp = SctpPacket::parse(packet.payload.clone().into_sctp()).expect("an SCTP packet");
+    let kinds = sctp.chunks().map(|raw| raw.expect("a chunk").kind);
+    kinds.filter(|kind| *kind != kind::AUTH).collect()
 }
 
 impl Roaming {
@@ -104,6 +117,7 @@ impl Roaming {
             client,
             server,
             has: vec![WIFI],
+            server_has: vec![SERVER],
             translator: None,
             wire: VecDeque::new(),
             observer: None,
@@ -111,6 +125,7 @@ impl Roaming {
             events: [Vec::new(), Vec::new()],
             arrivals: [Vec::new(), Vec::new()],
             next: [0, 0],
+            sent: Vec::new(),
             log: String::new(),
         };
         let listened = roaming.server.endpoint_mut().listen(PORT);
@@ -170,6 +185,27 @@ impl Roaming {
         }
     }
 
+    /// The same for the server.
+    pub(crate) fn move_server_to(&mut self, addresses: &[IpAddr]) {
+        self.server_has = addresses.to_vec();
+        let now = self.now;
+        let set = self
+            .association(End::Server)
+            .local_addresses()
+            .set(now, addresses);
+        set.expect("dynamic addresses");
+    }
+
+    /// Loses the first `count` packets from now on that have a chunk of this type.
+    pub(crate) fn lose(&mut self, kind: u8, count: usize) {
+        let mut left = count;
+        self.observer = Some(Box::new(move |_, packet| {
+            let lost = left > 0 && kinds(packet).contains(&kind);
+            left -= usize::from(lost);
+            !lost
+        }));
+    }
+
     /// Sends a numbered message of this many bytes.
     pub(crate) fn send(&mut self, end: End, size: usize) {
         let number = self.next[end as usize];
@@ -213,7 +249,9 @@ impl Roaming {
     }
 
     fn deliver(&mut self, to: End, packet: Packet) {
-        if to == End::Client && !self.has.contains(&packet.destination.ip()) {
+        if to == End::Client && !self.has.contains(&packet.destination.ip())
+            || to == End::Server && !self.server_has.contains(&packet.destination.ip())
+        {
             return;
         }
         let now = self.now;
@@ -245,6 +283,7 @@ impl Roaming {
             }
             let has = self.has.contains(&packet.source.ip());
             self.note(from, &packet, if has { "" } else { "   ✗ no such address" });
+            self.sent.push((self.now, from, packet.clone()));
             if !has {
                 return;
             }
@@ -252,7 +291,11 @@ impl Roaming {
                 packet.source = translator.public(packet.source);
             }
         } else {
+            if packet.source.ip().is_unspecified() {
+                packet.source.set_ip(self.server_has[0]);
+            }
             self.note(from, &packet, "");
+            self.sent.push((self.now, from, packet.clone()));
             if let Some(translator) = &self.translator {
                 let Some(private) = translator.private(packet.destination) else {
                     return;
@@ -282,6 +325,13 @@ impl Roaming {
             "{} {from:?} {source} → {destination}  {text}{fate}",
             self.now
         );
+    }
+
+    /// The last packets, drawn.
+    pub(crate) fn tail(&self) -> String {
+        let lines: Vec<_> = self.log.lines().rev().take(24).collect();
+        let cut = |line: &&str| line.chars().take(150).collect::<String>();
+        lines.iter().rev().map(cut).collect::<Vec<_>>().join("\n")
     }
 
     /// Delivers a packet that an attacker made.
@@ -316,14 +366,16 @@ impl Roaming {
         pauses.max().unwrap_or_default()
     }
 
-    /// Fails unless an end received all messages of the other end, once and in order.
-    pub(crate) fn expect_complete(&self, end: End) {
+    /// Fails unless an end has received all messages of the other end after another second, once and in order.
+    pub(crate) fn expect_complete(&mut self, end: End) {
+        self.run(1000 * MS);
         let numbers: Vec<_> = self.arrivals[end as usize]
             .iter()
             .map(|(_, number)| *number)
             .collect();
         let sender = 1 - end as usize;
         let all: Vec<_> = (0..self.next[sender]).collect();
-        assert_eq!(numbers, all, "{}", self.log);
+        assert_eq!(numbers.len(), all.len(), "{}", self.tail());
+        assert!(numbers == all, "once and in order");
     }
 }
