@@ -322,6 +322,12 @@ impl Pair {
         &self.addresses[side as usize]
     }
 
+    /// The host's settings.
+    #[must_use]
+    pub fn config(&self, side: Side) -> &Config {
+        &self.configs[side as usize]
+    }
+
     /// The address of the other host on a path.
     #[must_use]
     pub fn remote(&self, side: Side, path: usize) -> SocketAddr {

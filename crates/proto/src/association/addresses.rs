@@ -35,6 +35,13 @@ impl LocalAddresses<'_> {
         requests.map_or(Vec::new(), |requests| requests.wanted().to_vec())
     }
 
+    /// Whether the peer has still to answer a request.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        let requests = self.association.addresses.requests();
+        requests.is_some_and(|requests| requests.due().is_some())
+    }
+
     /// Sets the addresses that this endpoint has now, and tells the peer of the differences. Packets leave from an address as soon as the
     /// peer knows it, and no more from an address that is not in the list. If the list has none of the addresses that the peer knows,
     /// nothing but the request leaves until the peer has answered. [`AddressEvent`]s report the results.
@@ -142,6 +149,7 @@ impl Association {
         let Some(requests) = self.addresses.requests_mut() else {
             return;
         };
+        let may_request = self.state.sends_heartbeats();
         let usable = requests.usable();
         for index in 0..self.paths.len() {
             let id = PathId(index as u8);
@@ -155,8 +163,8 @@ impl Association {
             }
         }
         let paths = &self.paths;
-        let sending = requests.next(|local| paths.destination_from(local, None).is_some());
-        if let Some(sending) = sending {
+        let reaches = |local| paths.destination_from(local, None).is_some();
+        if let Some(sending) = may_request.then(|| requests.next(reaches)).flatten() {
             self.send_asconf(now, sending, None);
         }
     }
@@ -212,7 +220,7 @@ impl Association {
         let Some(requests) = self
             .addresses
             .requests_mut()
-            .filter(|_| self.state.sends_heartbeats())
+            .filter(|_| self.state.completes_asconf())
         else {
             return;
         };

@@ -84,7 +84,9 @@ impl Association {
             });
             let path = self.paths.path(self.paths.answer_path());
             let signer = self.authentication.signer();
-            self.control.reply(self.identity.last_packet(path, abort, signer));
+            let mut packet = self.identity.last_packet(path, abort, signer);
+            packet.source = self.addresses.next_source().or(packet.source);
+            self.control.reply(packet);
         }
         self.close(reason);
     }

@@ -125,6 +125,12 @@ impl State {
         )
     }
 
+    /// Whether an ASCONF that was sent before is still retransmitted and acknowledged. RFC 5061 §5.1.1 C4 leaves out SHUTDOWN-ACK-SENT: an
+    /// endpoint without another address could then never send its SHUTDOWN ACK.
+    pub(crate) fn completes_asconf(&self) -> bool {
+        self.sends_heartbeats() || matches!(self, Self::ShutdownAckSent(_))
+    }
+
     /// Whether path MTU probes are sent.
     pub(crate) fn probes_paths(&self) -> bool {
         matches!(

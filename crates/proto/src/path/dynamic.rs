@@ -107,7 +107,8 @@ impl Paths {
     /// The path of a packet that leaves from this local address: the one that data takes, if the address reaches it; otherwise another one.
     /// After a transmission on `last`, another active one if there is one. `None` if the address reaches none.
     pub(crate) fn destination_from(&self, local: IpAddr, last: Option<PathId>) -> Option<PathId> {
-        let reaches = |path: &&Path| local_address_among(&[local], path.remote.ip(), |_| 0).is_some();
+        let reaches =
+            |path: &&Path| !path.removed && local_address_among(&[local], path.remote.ip(), |_| 0).is_some();
         let first = last.map_or_else(|| self.data_path(), |last| self.other_than(last));
         let others = self.present().map(|path| path.id);
         let mut candidates = [first].into_iter().chain(others).map(|id| self.path(id));

@@ -28,6 +28,9 @@ impl Path {
     /// Data sent on this path or a heartbeat was acknowledged, or set-up used the path. Returns whether the state changed. `arrived_here`:
     /// the last packet arrived on this path.
     pub(crate) fn on_answered(&mut self, arrived_here: bool) -> bool {
+        if self.removed {
+            return false;
+        }
         self.error_count = 0;
         if arrived_here {
             self.on_answer();

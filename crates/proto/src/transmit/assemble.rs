@@ -118,7 +118,11 @@ impl Assembler<'_> {
                 ecn: EcnCodepoint::NotEct,
             });
         }
-        if cx.phase == DataPhase::Closed || self.replies_only {
+        if cx.phase == DataPhase::Closed {
+            return None;
+        }
+        if self.replies_only {
+            self.sender.pause();
             return None;
         }
         if let Some((path, packet)) = self.control.pop_probe() {

@@ -29,7 +29,7 @@ impl Sender {
 
     /// Whether a DATA chunk may leave now, and on which path (§6.1 A to E).
     fn data_turn(&mut self, cx: &mut Cx<'_>) -> Result<DataTurn, Wait> {
-        if !cx.phase.sends_data() {
+        if !cx.phase.sends_data() || cx.paths.awaits_confirmation() {
             return Err(Wait::Phase);
         }
         if self.outstanding.first_lost().is_some() {

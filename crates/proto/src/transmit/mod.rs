@@ -217,6 +217,11 @@ impl Sender {
         self.wait = Wait::Phase;
     }
 
+    /// Nothing may leave for now, so that no timer waits for the pacer.
+    fn pause(&mut self) {
+        self.wait = Wait::Phase;
+    }
+
     /// When the first of the timers that belong to no path expires.
     pub(crate) fn deadline(&self, config: &Config) -> Option<Timestamp> {
         let forward = self.sources.forward.timer(&self.outstanding);

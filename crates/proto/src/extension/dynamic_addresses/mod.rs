@@ -59,6 +59,14 @@ impl DynamicAddresses {
         self.requests().is_some_and(Requests::is_between_addresses)
     }
 
+    /// The source of an ABORT that cannot wait, if this endpoint has no address that the peer knows.
+    pub(crate) fn next_source(&self) -> Option<IpAddr> {
+        let requests = self
+            .requests()
+            .filter(|requests| requests.is_between_addresses())?;
+        requests.wanted().first().copied()
+    }
+
     /// Whether a packet arrived at an address that this endpoint is deleting: an ABORT there has no effect (RFC 5061 §5.3 F4).
     pub(crate) fn is_leaving(&self, local: Option<IpAddr>) -> bool {
         let leaves = |requests: &Requests| local.is_some_and(|local| requests.is_leaving(local));

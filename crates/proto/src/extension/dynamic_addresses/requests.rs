@@ -77,6 +77,8 @@ pub(crate) struct Requests {
     wildcard: bool,
     /// The addresses that the peer knows.
     local: Vec<IpAddr>,
+    /// Addresses that the peer may know: a wildcard addition was retransmitted from another source.
+    doubtful: Vec<IpAddr>,
     /// The addresses that this endpoint has.
     wanted: Vec<IpAddr>,
     /// The address that the peer is to use as primary destination, until it was asked.
@@ -96,6 +98,7 @@ impl Requests {
             wildcard,
             wanted: local.clone(),
             local,
+            doubtful: Vec::new(),
             primary: None,
             refused: Vec::new(),
             outstanding: None,
@@ -174,6 +177,7 @@ impl Requests {
         let deletes = self
             .local
             .iter()
+            .chain(&self.doubtful)
             .filter(open)
             .filter(|one| !self.wanted.contains(one));
         let deletes: Vec<_> = deletes.copied().collect();
@@ -346,14 +350,23 @@ impl Requests {
     fn on_performed(&mut self, change: &Change, is_ambiguous: bool) -> Option<Outcome> {
         let address = change.address;
         match change.action {
-            AddressAction::Add if is_ambiguous || self.local.contains(&address) => None,
+            AddressAction::Add if is_ambiguous => {
+                if !self.doubtful.contains(&address) {
+                    self.doubtful.push(address);
+                }
+                None
+            }
+            AddressAction::Add if self.local.contains(&address) => None,
             AddressAction::Add => {
+                self.doubtful.retain(|one| *one != address);
                 self.local.push(address);
                 Some(Outcome::Added(address))
             }
             AddressAction::Delete => {
+                let known = self.local.len();
                 self.local.retain(|one| *one != address);
-                Some(Outcome::Removed(address))
+                self.doubtful.retain(|one| *one != address);
+                (self.local.len() < known).then_some(Outcome::Removed(address))
             }
             AddressAction::SetPrimary => None,
         }

@@ -3,6 +3,8 @@
 //!
 //! `SWARM_SEEDS=100..200` (or one number) chooses the seeds; a failure prints the command that runs it again.
 
+mod family;
+
 use std::ops::Range;
 use std::time::Duration;
 
@@ -28,7 +30,7 @@ const REPEATED: Seeds = Seeds {
 const HEALED_LIMIT: Duration = Duration::from_secs(1800);
 
 /// Events that the runs must reach together.
-const MUST_REACH: [&str; 22] = [
+const MUST_REACH: [&str; 24] = [
     "RACK",
     "CUBIC",
     "BBR",
@@ -51,6 +53,8 @@ const MUST_REACH: [&str; 22] = [
     "I-FORWARD-TSN",
     "ECA-SCTP",
     "FORWARD-PSN",
+    "authentication",
+    "changed addresses",
 ];
 
 const SCHEDULERS: [SchedulerKind; 6] = [
@@ -112,6 +116,8 @@ struct Story {
     /// One in this many messages may be abandoned.
     every: u64,
     near_wrap: bool,
+    /// Random numbers of `family`.
+    family: Generator,
     reached: Vec<&'static str>,
 }
 
@@ -289,7 +295,9 @@ impl Story {
     fn begin(seed: u64, random: &mut Generator) -> Self {
         let paths = 1 + random.below(3) as usize;
         let near_wrap = random.below(4) == 0;
-        let configs = [(); 2].map(|()| random_config(random, near_wrap));
+        let mut configs = [(); 2].map(|()| random_config(random, near_wrap));
+        let mut family = Generator::of_process(seed, "swarm family");
+        family::choose(&mut family, &mut configs);
         let reached = rules(&configs);
         let [a, z] = configs;
         let mut setup = Setup::new(seed).configs(a, z);
@@ -306,6 +314,7 @@ impl Story {
             sent,
             every,
             near_wrap,
+            family,
             reached,
         }
     }
@@ -381,6 +390,7 @@ impl Story {
             let side = pick(random, &Side::BOTH);
             let off = random.below(2) == 0;
             self.reorder(random, side);
+            self.readdress();
             match random.below(6) {
                 0 => self.pair.cut(path, off),
                 1 => self.pair.set_reading(side, !off),
@@ -389,6 +399,17 @@ impl Story {
             }
             self.pair.run_for(millis(random, 10, 8_000));
             self.check_arrivals();
+        }
+    }
+
+    /// Sometimes a host gets or loses addresses.
+    fn readdress(&mut self) {
+        if self.family.below(2) > 0 {
+            return;
+        }
+        let side = pick(&mut self.family, &Side::BOTH);
+        if family::readdress(&mut self.family, &mut self.pair, side) {
+            self.reach("changed addresses");
         }
     }
 
@@ -433,6 +454,8 @@ impl Story {
             self.pair.run_for(Duration::from_millis(500));
             self.check_arrivals();
         }
+        family::settle(&mut self.pair);
+        self.check_arrivals();
         self.note_counters();
     }
 
@@ -475,6 +498,7 @@ impl Story {
             ),
             ("late message", any(|counters| counters.late_messages)),
             ("reneged", any(|counters| counters.chunks_reneged)),
+            ("authentication", any(|counters| counters.packets_verified)),
             ("interleaving", interleaves),
             ("ECA-SCTP", cooperates),
             ("FORWARD-PSN", any(|counters| counters.forward_psns_received)),
@@ -505,6 +529,7 @@ impl Story {
     /// packet is out of the blue there and answered by ABORT (§8.4).
     fn restart(&mut self, random: &mut Generator) -> bool {
         self.mend();
+        family::restore(&mut self.pair);
         let side = pick(random, &Side::BOTH);
         let survivor = side.other();
         self.check_arrivals();
@@ -552,6 +577,7 @@ impl Story {
     /// One host aborts, and the other is told.
     fn abort(&mut self, random: &mut Generator) {
         self.mend();
+        family::settle(&mut self.pair);
         let side = pick(random, &Side::BOTH);
         self.note_counters();
         let now = self.pair.now();
