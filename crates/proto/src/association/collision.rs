@@ -98,6 +98,8 @@ impl Association {
                 return;
             }
             AssociationState::CookieWait => {}
+            // The INIT of this association itself, late: it may list addresses that the peer has deleted since (RFC 5061).
+            _ if peer.fields.tag == self.identity.peer_tag => {}
             _ => {
                 let added = added_addresses(&self.paths, &peer, inbound.remote.ip(), self.config.max_paths);
                 if !added.is_empty() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anabranch_netsim::Generator;
 use anabranch_proto::{
-    AddressForm, AssociationState, AuthenticationConfig, Config, DynamicAddressConfig, SharedKey,
+    AddressForm, AssociationState, AuthenticationConfig, Config, DynamicAddressConfig, PathState, SharedKey,
 };
 use anabranch_testkit::{Pair, Side};
 use anabranch_wire::chunk::kind;
@@ -90,6 +90,16 @@ pub(super) fn restore(pair: &mut Pair) {
         set(pair, side, &all);
     }
     settle(pair);
+    // An ABORT from an address that is not confirmed would not tell of the restart (RFC 9260 §5.4).
+    let limit = pair.now() + SETTLED_LIMIT;
+    let is_confirmed = |pair: &mut Pair| Side::BOTH.into_iter().all(|side| knows_all(pair, side));
+    assert!(pair.run_to(limit, is_confirmed));
+}
+
+/// Whether all addresses of the peer are confirmed.
+fn knows_all(pair: &Pair, side: Side) -> bool {
+    let paths = pair.association(side).stats().paths;
+    !may_move(pair, side) || paths.iter().all(|path| path.state != PathState::Unconfirmed)
 }
 
 /// Runs until each host knows the addresses that the other one has.

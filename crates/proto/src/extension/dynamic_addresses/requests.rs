@@ -10,6 +10,8 @@ use anabranch_wire::parameter::{AddressAction, Parameter, ParametersBuilder};
 use crate::path::PathId;
 use crate::time::Timestamp;
 
+/// How many times the addresses are told anew after one call of the application.
+const MOST_RENEWALS: u32 = 3;
 /// The most local addresses of an association.
 pub(crate) const MOST_LOCAL: usize = 16;
 
@@ -54,8 +56,10 @@ struct Outstanding {
     changes: Vec<Change>,
     /// A wildcard address stands for the source address of the packet: the source of the first transmission.
     wildcard_source: Option<IpAddr>,
-    /// A later transmission left from another source.
-    is_ambiguous: bool,
+    /// A transmission left from an address that the request deletes, because this endpoint had no other one then.
+    from_deleted: bool,
+    /// The sources of later transmissions, if they differ: the peer has processed one of the transmissions, and which one is unknown.
+    other_sources: Vec<IpAddr>,
     sent_at: Timestamp,
     path: PathId,
     /// When T4-rto expires.
@@ -85,6 +89,8 @@ pub(crate) struct Requests {
     primary: Option<IpAddr>,
     /// Addresses whose change the peer refused: no second request until the application changes its list.
     refused: Vec<IpAddr>,
+    /// How many times more the addresses are told anew, because the peer did not know the source of a wildcard.
+    renewals: u32,
     outstanding: Option<Outstanding>,
     /// The peer does not understand ASCONF, or not these requests (§5.1 A9, §5.3 F3a).
     is_stopped: bool,
@@ -101,6 +107,7 @@ impl Requests {
             doubtful: Vec::new(),
             primary: None,
             refused: Vec::new(),
+            renewals: MOST_RENEWALS,
             outstanding: None,
             is_stopped: false,
         }
@@ -121,6 +128,7 @@ impl Requests {
     pub(crate) fn want(&mut self, addresses: Vec<IpAddr>) {
         self.wanted = addresses;
         self.refused.clear();
+        self.renewals = MOST_RENEWALS;
         let wanted = &self.wanted;
         self.primary = self.primary.filter(|address| wanted.contains(address));
     }
@@ -142,7 +150,8 @@ impl Requests {
     }
 
     pub(super) fn is_between_addresses(&self) -> bool {
-        !self.local.is_empty() && !self.local.iter().any(|address| self.wanted.contains(address))
+        let knows_some = !self.local.is_empty() || !self.doubtful.is_empty();
+        knows_some && !self.local.iter().any(|address| self.wanted.contains(address))
     }
 
     pub(super) fn is_leaving(&self, address: IpAddr) -> bool {
@@ -275,7 +284,8 @@ impl Requests {
             asconf: asconf.clone(),
             changes: sent,
             wildcard_source: self.wildcard.then_some(source),
-            is_ambiguous: false,
+            from_deleted: false,
+            other_sources: Vec::new(),
             sent_at: Timestamp::ZERO,
             path: PathId(0),
             timer: Timestamp::ZERO,
@@ -312,8 +322,19 @@ impl Requests {
             .chain(usable)
             .chain(added)
             .chain(wanted.iter().copied());
-        let source = { candidates }.find(|address| reaches(*address))?;
-        outstanding.is_ambiguous |= outstanding.wildcard_source.is_some_and(|first| first != source);
+        let candidates: Vec<_> = candidates.filter(|address| reaches(*address)).collect();
+        let deletes = |address: &IpAddr| {
+            let mut changes = outstanding.changes.iter();
+            changes.any(|change| change.action == AddressAction::Delete && change.address == *address)
+        };
+        // §5.3 F6: not from an address that the request deletes, unless there is no other one.
+        let allowed = candidates.iter().copied().find(|address| !deletes(address));
+        let source = allowed.or(candidates.first().copied())?;
+        outstanding.from_deleted |= deletes(&source);
+        let differs = outstanding.wildcard_source.is_some_and(|first| first != source);
+        if differs && !outstanding.other_sources.contains(&source) {
+            outstanding.other_sources.push(source);
+        }
         Some(Sending {
             asconf: outstanding.asconf.clone(),
             source,
@@ -331,15 +352,37 @@ impl Requests {
             return AckVerdict::Old;
         };
         let mut outcomes = Vec::new();
+        let is_ambiguous = !outstanding.other_sources.is_empty();
+        let before = self.local.clone();
+        let mut is_unknown = false;
         let results = Results::of(ack, &outstanding.changes);
         for change in &outstanding.changes {
             match results.error(change) {
+                // §5.3 F8: requested again from another source.
+                Some(DELETES_SOURCE) if outstanding.from_deleted => {}
+                // The peer does not know the source, which alone would stay: all addresses are added again.
+                Some(DELETES_LAST) if self.wildcard && self.renewals > 0 => is_unknown = true,
                 Some(code) => {
                     self.on_refused(change, code);
                     outcomes.push(Outcome::Refused(change.address, code));
                 }
-                None => outcomes.extend(self.on_performed(change, outstanding.is_ambiguous)),
+                None => outcomes.extend(self.on_performed(change, is_ambiguous)),
             }
+        }
+        if is_unknown {
+            self.renewals -= 1;
+            let known = core::mem::take(&mut self.local);
+            known.into_iter().for_each(|address| self.doubt(address));
+        }
+        if is_ambiguous {
+            // The peer processed the request with the source of one of the transmissions, and which one is unknown.
+            let deletes = |change: &Change| change.action == AddressAction::Delete;
+            let sources = outstanding.other_sources.iter().copied();
+            if outstanding.changes.iter().any(deletes) {
+                self.local.clear();
+                before.into_iter().for_each(|address| self.doubt(address));
+            }
+            sources.for_each(|source| self.doubt(source));
         }
         let sample = (outstanding.retransmissions == 0).then_some((outstanding.path, outstanding.sent_at));
         AckVerdict::Answer { outcomes, sample }
@@ -351,9 +394,7 @@ impl Requests {
         let address = change.address;
         match change.action {
             AddressAction::Add if is_ambiguous => {
-                if !self.doubtful.contains(&address) {
-                    self.doubtful.push(address);
-                }
+                self.doubt(address);
                 None
             }
             AddressAction::Add if self.local.contains(&address) => None,
@@ -372,6 +413,13 @@ impl Requests {
         }
     }
 
+    /// The peer may know this address.
+    fn doubt(&mut self, address: IpAddr) {
+        if !self.doubtful.contains(&address) {
+            self.doubtful.push(address);
+        }
+    }
+
     fn on_refused(&mut self, change: &Change, code: u16) {
         // §5.3 F3a: the peer does not understand Add or Delete.
         self.is_stopped |= code == UNRECOGNIZED_PARAMETERS && change.action != AddressAction::SetPrimary;
@@ -381,6 +429,10 @@ impl Requests {
     }
 }
 
+/// The code of the cause Request to Delete Last Remaining IP Address.
+const DELETES_LAST: u16 = 0x00A0;
+/// The code of the cause Request to Delete Source IP Address.
+const DELETES_SOURCE: u16 = 0x00A2;
 /// The code of the cause Unrecognized Parameters.
 const UNRECOGNIZED_PARAMETERS: u16 = 8;
 
