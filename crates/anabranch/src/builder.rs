@@ -14,6 +14,7 @@ use crate::capture::Capture;
 use crate::driver::{Hub, Limits, LinkPlan};
 use crate::endpoint::Endpoint;
 use crate::error::BindError;
+use crate::interfaces::Interfaces;
 use crate::socket::{Socket, Transport};
 
 /// Attempts to find a port that is free on all addresses.
@@ -45,6 +46,7 @@ pub struct EndpointBuilder {
     capture: Option<PathBuf>,
     seed: Option<[u8; 32]>,
     interfaces: Vec<(IpAddr, String)>,
+    watches_interfaces: bool,
 }
 
 impl Default for EndpointBuilder {
@@ -63,6 +65,7 @@ impl Default for EndpointBuilder {
             capture: None,
             seed: None,
             interfaces: Vec::new(),
+            watches_interfaces: false,
         }
     }
 }
@@ -153,6 +156,14 @@ impl EndpointBuilder {
         self
     }
 
+    /// Follows the addresses of this host while associations last (RFC 5061): when an interface or a route changes, each association with
+    /// `Config::dynamic_addresses` moves to the address from which the system now sends to its peer. While the old address still works,
+    /// nothing is interrupted. Needs a socket on an unspecified address. Linux only.
+    pub fn watch_interfaces(mut self, watches: bool) -> Self {
+        self.watches_interfaces = watches;
+        self
+    }
+
     /// Binds a UDP socket to an address and UDP port (port 0 takes any free port), or a raw IP socket, which ignores the
     /// port. An unspecified address (`0.0.0.0`, `[::]`) means every local address; `[::]` includes IPv4.
     ///
@@ -177,6 +188,7 @@ impl EndpointBuilder {
         self.config.udp_encapsulation = self.transport == Transport::Udp;
         self.config.validate()?;
         let sockets = self.open_all(locals)?;
+        let interfaces = self.watched_interfaces(locals)?;
         let seed = match self.seed {
             Some(seed) => seed,
             None => {
@@ -193,12 +205,30 @@ impl EndpointBuilder {
             None => None,
             Some(path) => Some(Capture::create(&path).map_err(|source| BindError::Capture { path, source })?),
         };
-        let hub = Hub::start(core, sockets, self.transport, self.limits, self.links, capture);
+        let hub = Hub::start(
+            core,
+            sockets,
+            self.transport,
+            self.limits,
+            self.links,
+            capture,
+            interfaces,
+        );
         Ok(Endpoint::new(Arc::clone(&hub)))
     }
 }
 
 impl EndpointBuilder {
+    fn watched_interfaces(&self, locals: &[SocketAddr]) -> Result<Option<Interfaces>, BindError> {
+        if !self.watches_interfaces {
+            return Ok(None);
+        }
+        if let Some(bound) = locals.iter().find(|local| !local.ip().is_unspecified()) {
+            return Err(BindError::WatchesBound(*bound));
+        }
+        Interfaces::open().map(Some).map_err(BindError::Watch)
+    }
+
     /// Opens a socket for each address, all with one port.
     fn open_all(&self, locals: &[SocketAddr]) -> Result<Vec<Socket>, BindError> {
         let first = locals

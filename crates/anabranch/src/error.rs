@@ -35,6 +35,14 @@ pub enum BindError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// An endpoint that follows the addresses of the host is bound to one of them.
+    #[error(
+        "to watch interfaces, bind an unspecified address such as 0.0.0.0 and not {0}, which the host may lose"
+    )]
+    WatchesBound(SocketAddr),
+    /// The system does not report changes of interfaces.
+    #[error("changes of network interfaces cannot be watched: {0}; this works on Linux only")]
+    Watch(#[source] io::Error),
     /// The program may not open raw sockets.
     #[error(
         "cannot open a raw IP socket (protocol 132) on {0} without root or CAP_NET_RAW: grant one of them, or use UDP"

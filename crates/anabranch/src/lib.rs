@@ -56,6 +56,8 @@ mod driver;
 mod endpoint;
 mod error;
 mod error_queue;
+mod interfaces;
+mod local_addresses;
 mod message;
 mod pool;
 mod scheduling;
@@ -68,6 +70,10 @@ pub use anabranch_proto::wire::chunk::ExperimentalChunkTypes;
 pub use anabranch_proto::{
     AckRouting, CoupledControl, EcaConfig, MultipathConfig, MultipathMode, PathScheduler,
     RetransmissionPolicy,
+};
+pub use anabranch_proto::{
+    AddressError, AddressEvent, AddressForm, AuthenticationConfig, AuthenticationEvent, DynamicAddressConfig,
+    HmacAlgorithm, SharedKey,
 };
 pub use anabranch_proto::{
     AssociationState, AssociationStats, BufferConfig, CloseReason, Config, ConfigError, ConnectOptions,

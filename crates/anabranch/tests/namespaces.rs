@@ -12,6 +12,8 @@ mod captured;
 mod failover;
 #[path = "namespaces/hosts.rs"]
 mod hosts;
+#[path = "namespaces/moves.rs"]
+mod moves;
 #[path = "namespaces/multipath.rs"]
 mod multipath;
 #[path = "common/peer_messages.rs"]

@@ -7,6 +7,7 @@
 //! * Each association has a task that handles its inbox, keeps its timers, sends the application's messages, and waits while
 //!   a socket is full (`association.rs`).
 //! * The in-process link, if there is one, has a task that takes packets out of the link when they are due (`link.rs`).
+//! * If the application wishes, a task follows the addresses of the host (`follow.rs`).
 //! * When the endpoint is closed and its last association has ended, a task waits while a peer may still need an answer, and
 //!   then ends the tasks of the sockets and of the link.
 //!
@@ -20,6 +21,7 @@
 
 pub(crate) mod association;
 mod events;
+mod follow;
 mod inbox;
 mod link;
 mod receive;
@@ -41,6 +43,7 @@ use tokio::time::Instant;
 
 use crate::association::Association;
 use crate::capture::Capture;
+use crate::interfaces::Interfaces;
 use crate::socket::{Datagram, Outgoing, Socket, Transport};
 use association::Shared;
 use inbox::{Input, Taken};
@@ -175,6 +178,7 @@ impl Hub {
         limits: Limits,
         links: Vec<LinkPlan>,
         capture: Option<Capture>,
+        interfaces: Option<Interfaces>,
     ) -> Arc<Self> {
         let registry = Registry {
             core,
@@ -204,6 +208,9 @@ impl Hub {
         }
         if hub.link.is_some() {
             tokio::spawn(Arc::clone(&hub).carry(hub.stop.subscribe()));
+        }
+        if let Some(interfaces) = interfaces {
+            tokio::spawn(Arc::clone(&hub).watch_interfaces(interfaces, hub.stop.subscribe()));
         }
         hub
     }
@@ -254,24 +261,26 @@ impl Hub {
         if reaching().count() < 2 {
             return None;
         }
+        let chosen = self.source_towards(remote);
+        let own = || reaching().map(|socket| socket.local().ip());
+        own()
+            .find(|own| Some(*own) == chosen)
+            .or_else(|| own().find(|own| !own.is_unspecified()))
+    }
+
+    /// The source address of the system's route to `remote`; `None` without a route.
+    fn source_towards(&self, remote: SocketAddr) -> Option<IpAddr> {
         let any = if remote.is_ipv4() {
             IpAddr::from([0; 4])
         } else {
             IpAddr::from([0; 16])
         };
         // Connecting a UDP socket sends nothing; it looks up the route.
-        let route = || {
-            let probe = std::net::UdpSocket::bind((any, 0)).ok()?;
-            let mut to = remote;
-            to.set_port(remote.port().max(1));
-            probe.connect(to).ok()?;
-            Some(probe.local_addr().ok()?.ip())
-        };
-        let chosen = route();
-        let own = || reaching().map(|socket| socket.local().ip());
-        own()
-            .find(|own| Some(*own) == chosen)
-            .or_else(|| own().find(|own| !own.is_unspecified()))
+        let probe = std::net::UdpSocket::bind((any, 0)).ok()?;
+        let mut to = remote;
+        to.set_port(remote.port().max(1));
+        probe.connect(to).ok()?;
+        Some(probe.local_addr().ok()?.ip())
     }
 
     /// Records a batch that is about to be sent.

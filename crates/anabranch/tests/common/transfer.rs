@@ -71,6 +71,26 @@ impl Progress {
 /// Receives messages until the end and checks their order; returns their number.
 pub(crate) async fn receive(endpoint: Endpoint, progress: Arc<Progress>) -> u64 {
     let association = endpoint.accept().await.expect("an association");
+    let count = receive_all(&association, &progress).await;
+    endpoint.close().await;
+    count
+}
+
+/// Connects, and then receives as [`receive`] does.
+pub(crate) async fn receive_from(
+    endpoint: Endpoint,
+    from: SocketAddr,
+    progress: Arc<Progress>,
+    told: mpsc::Sender<Association>,
+) -> u64 {
+    let association = endpoint.connect(from, PORT).await.expect("connect");
+    told.send(association.clone()).expect("it is awaited");
+    let count = receive_all(&association, &progress).await;
+    endpoint.close().await;
+    count
+}
+
+async fn receive_all(association: &Association, progress: &Progress) -> u64 {
     let mut count = 0;
     while let Some(received) = association.recv().await.expect("recv") {
         assert!(
@@ -80,7 +100,6 @@ pub(crate) async fn receive(endpoint: Endpoint, progress: Arc<Progress>) -> u64 
         progress.note(SIZE);
         count += 1;
     }
-    endpoint.close().await;
     count
 }
 
@@ -93,6 +112,21 @@ pub(crate) async fn send(
 ) -> u64 {
     let association = endpoint.connect(to, PORT).await.expect("connect");
     told.send(association.clone()).expect("it is awaited");
+    send_all(endpoint, association, stop).await
+}
+
+/// Accepts an association, and then sends as [`send`] does.
+pub(crate) async fn send_accepted(
+    endpoint: Endpoint,
+    stop: Arc<AtomicBool>,
+    told: mpsc::Sender<Association>,
+) -> u64 {
+    let association = endpoint.accept().await.expect("an association");
+    told.send(association.clone()).expect("it is awaited");
+    send_all(endpoint, association, stop).await
+}
+
+async fn send_all(endpoint: Endpoint, association: Association, stop: Arc<AtomicBool>) -> u64 {
     let mut count = 0;
     while !stop.load(Ordering::Relaxed) {
         association.send(StreamId(0), message(count)).await.expect("send");

@@ -69,6 +69,24 @@ impl LocalAddresses<'_> {
         Ok(())
     }
 
+    /// Replaces all addresses by this one, make before break: the others stay in use until the peer knows the new one.
+    ///
+    /// # Errors
+    /// See [`AddressError`]; nothing was changed then.
+    pub fn move_to(&mut self, now: Timestamp, address: IpAddr) -> Result<(), AddressError> {
+        let address = address.to_canonical();
+        if !is_unicast(address) {
+            return Err(AddressError::NotUnicast(address));
+        }
+        let requests = self.requests()?;
+        if requests.wanted().len() == MOST_LOCAL {
+            return Err(AddressError::TooMany);
+        }
+        requests.replace_all(address);
+        self.association.advance_addresses(now);
+        Ok(())
+    }
+
     /// Adds an address of this endpoint.
     ///
     /// # Errors
@@ -166,6 +184,31 @@ impl Association {
         let reaches = |local| paths.destination_from(local, None).is_some();
         if let Some(sending) = may_request.then(|| requests.next(reaches)).flatten() {
             self.send_asconf(now, sending, None);
+        }
+    }
+
+    /// A path failed, and no other one works: packets leave from another local address that the peer knows, if there is one.
+    pub(super) fn try_other_address(&mut self, now: Timestamp, id: PathId) {
+        let Some(requests) = self.addresses.requests() else {
+            return;
+        };
+        let path = self.paths.path(id);
+        let works =
+            self.paths.active_count() > 0 || !self.paths.has(id) || path.state == PathState::Unconfirmed;
+        let mut usable = requests.usable();
+        let Some(place) = usable.iter().position(|local| Some(*local) == path.local) else {
+            return;
+        };
+        // The next ones first, so that all are tried in turn.
+        usable.rotate_left(place);
+        let others = usable[1..].iter();
+        let next = others
+            .filter_map(|local| self.paths.local_among(id, &[*local], &self.config))
+            .next();
+        if let Some(local) = next.filter(|_| !works) {
+            self.sender.withdraw_from(&mut self.paths, id);
+            self.paths.move_to(id, local, &self.config, now);
+            self.notices.tell_path(self.paths.path(id));
         }
     }
 

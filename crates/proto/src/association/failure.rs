@@ -48,9 +48,10 @@ impl Association {
             self.notices.tell_path(self.paths.path(id));
             let sends_heartbeats = self.state.sends_heartbeats();
             self.paths.on_doubted(now, id, &self.config, sends_heartbeats);
+            self.try_other_address(now, id);
         }
         self.error_count += u32::from(counts_for_association);
-        if self.error_count > limits.association_max_retrans {
+        if self.error_count > self.config.retransmissions.association_max_retrans {
             self.close(self.state.reason_of_silence(CloseReason::Unreachable));
             return false;
         }

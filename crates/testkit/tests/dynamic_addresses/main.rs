@@ -1,5 +1,4 @@
 //! Dynamic address reconfiguration (RFC 5061): an association whose endpoints change their addresses.
-#![allow(dead_code)]
 
 mod attacks;
 mod fixture;

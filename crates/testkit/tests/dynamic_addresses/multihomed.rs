@@ -67,7 +67,8 @@ fn replaced(mode: MultipathMode, old: IpAddr, make_before_break: bool) {
         .map(|(_, remote)| remote)
         .collect();
     let mut expected = vec![kept, CABLE];
-    (remotes.sort(), expected.sort());
+    remotes.sort();
+    expected.sort();
     assert_eq!(remotes, expected, "{mode:?} {old}");
     // The paths of both ends carry data again.
     let begin = roaming.now;

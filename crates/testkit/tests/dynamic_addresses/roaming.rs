@@ -63,6 +63,47 @@ fn make_before_break() {
 }
 
 #[test]
+fn a_successor_replaces_the_old_address() {
+    let mut roaming = Roaming::new([dynamic(), dynamic()], 1).connect();
+    for step in 0..400 {
+        if step == 100 {
+            roaming.has = vec![WIFI, MOBILE];
+            let now = roaming.now;
+            let moved = roaming
+                .association(End::Client)
+                .local_addresses()
+                .move_to(now, MOBILE);
+            moved.expect("dynamic addresses");
+        }
+        roaming.send(End::Client, 1000);
+        roaming.send(End::Server, 1000);
+        roaming.run(5 * MS);
+    }
+    roaming.expect_complete(End::Server);
+    roaming.expect_complete(End::Client);
+    assert_eq!(roaming.paths(End::Client), [(Some(MOBILE), SERVER)]);
+    assert_eq!(roaming.paths(End::Server), [(Some(SERVER), MOBILE)]);
+    assert!(roaming.longest_pause(End::Server) < 60 * MS && roaming.longest_pause(End::Client) < 60 * MS);
+}
+
+// The client has two addresses that the server knows. The network of the one in use fails, and nothing tells the client.
+#[test]
+fn data_leaves_an_address_that_fails() {
+    let mut roaming = Roaming::new([dynamic(), dynamic()], 1).connect();
+    roaming.move_to(&[WIFI, MOBILE], true);
+    roaming.run(500 * MS);
+    assert_eq!(roaming.paths(End::Client), [(Some(WIFI), SERVER)]);
+    roaming.move_to(&[MOBILE], false);
+    for _ in 0..20 {
+        roaming.send(End::Client, 1000);
+        roaming.run(1000 * MS);
+    }
+    roaming.run(60_000 * MS);
+    roaming.expect_complete(End::Server);
+    assert_eq!(roaming.paths(End::Client), [(Some(MOBILE), SERVER)]);
+}
+
+#[test]
 fn break_before_make() {
     for translated in [false, true] {
         let mut roaming = Roaming::new([dynamic(), dynamic()], 1);

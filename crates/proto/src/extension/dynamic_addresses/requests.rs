@@ -85,6 +85,8 @@ pub(crate) struct Requests {
     doubtful: Vec<IpAddr>,
     /// The addresses that this endpoint has.
     wanted: Vec<IpAddr>,
+    /// The address that replaces all others as soon as the peer knows it.
+    successor: Option<IpAddr>,
     /// The address that the peer is to use as primary destination, until it was asked.
     primary: Option<IpAddr>,
     /// Addresses whose change the peer refused: no second request until the application changes its list.
@@ -105,6 +107,7 @@ impl Requests {
             wanted: local.clone(),
             local,
             doubtful: Vec::new(),
+            successor: None,
             primary: None,
             refused: Vec::new(),
             renewals: MOST_RENEWALS,
@@ -126,11 +129,26 @@ impl Requests {
 
     /// Sets the list of this endpoint's addresses.
     pub(crate) fn want(&mut self, addresses: Vec<IpAddr>) {
+        self.successor = None;
         self.wanted = addresses;
         self.refused.clear();
         self.renewals = MOST_RENEWALS;
         let wanted = &self.wanted;
         self.primary = self.primary.filter(|address| wanted.contains(address));
+    }
+
+    /// Replaces all addresses of the list by this one, as soon as the peer knows it.
+    pub(crate) fn replace_all(&mut self, address: IpAddr) {
+        if self.local.contains(&address) {
+            self.want(vec![address]);
+            return;
+        }
+        let mut wanted = self.wanted.clone();
+        if !wanted.contains(&address) {
+            wanted.push(address);
+        }
+        self.want(wanted);
+        self.successor = Some(address);
     }
 
     /// Asks the peer to use this address as primary destination.
@@ -401,6 +419,13 @@ impl Requests {
             AddressAction::Add => {
                 self.doubtful.retain(|one| *one != address);
                 self.local.push(address);
+                if self
+                    .successor
+                    .take_if(|successor| *successor == address)
+                    .is_some()
+                {
+                    self.wanted = vec![address];
+                }
                 Some(Outcome::Added(address))
             }
             AddressAction::Delete => {

@@ -223,6 +223,29 @@ fn wildcards_stand_for_the_source() {
 }
 
 #[test]
+fn the_successor_replaces_all_others_when_the_peer_knows_it() {
+    for wildcard in [false, true] {
+        let mut requests = requests(&[A, B], wildcard);
+        requests.replace_all(C);
+        let add = next(&mut requests).expect("C is new");
+        assert_eq!(changes(&add.asconf).len(), 1);
+        assert_eq!(requests.usable(), [A, B], "nothing is broken before it is made");
+        assert_eq!(outcomes(requests.on_ack(&ack(100, &[]))), [Outcome::Added(C)]);
+        assert_eq!((requests.usable(), requests.wanted()), (vec![C], &[C][..]));
+        let delete = next(&mut requests).expect("A and B go");
+        assert_eq!(delete.source, C);
+        let done = outcomes(requests.on_ack(&ack(101, &[])));
+        assert_eq!(done, [Outcome::Removed(A), Outcome::Removed(B)]);
+        // An address that the peer knows already.
+        requests.want(vec![A, C]);
+        next(&mut requests).expect("A is new");
+        requests.on_ack(&ack(102, &[]));
+        requests.replace_all(A);
+        assert_eq!(requests.usable(), [A]);
+    }
+}
+
+#[test]
 fn a_wildcard_cannot_delete_one_of_three() {
     let mut requests = requests(&[A, B, C], true);
     requests.want(vec![A, B]);
