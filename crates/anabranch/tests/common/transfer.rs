@@ -76,21 +76,8 @@ pub(crate) async fn receive(endpoint: Endpoint, progress: Arc<Progress>) -> u64 
     count
 }
 
-/// Connects, and then receives as [`receive`] does.
-pub(crate) async fn receive_from(
-    endpoint: Endpoint,
-    from: SocketAddr,
-    progress: Arc<Progress>,
-    told: mpsc::Sender<Association>,
-) -> u64 {
-    let association = endpoint.connect(from, PORT).await.expect("connect");
-    told.send(association.clone()).expect("it is awaited");
-    let count = receive_all(&association, &progress).await;
-    endpoint.close().await;
-    count
-}
-
-async fn receive_all(association: &Association, progress: &Progress) -> u64 {
+/// Receives as [`receive`] does, on an association that exists.
+pub(crate) async fn receive_all(association: &Association, progress: &Progress) -> u64 {
     let mut count = 0;
     while let Some(received) = association.recv().await.expect("recv") {
         assert!(
@@ -115,18 +102,8 @@ pub(crate) async fn send(
     send_all(endpoint, association, stop).await
 }
 
-/// Accepts an association, and then sends as [`send`] does.
-pub(crate) async fn send_accepted(
-    endpoint: Endpoint,
-    stop: Arc<AtomicBool>,
-    told: mpsc::Sender<Association>,
-) -> u64 {
-    let association = endpoint.accept().await.expect("an association");
-    told.send(association.clone()).expect("it is awaited");
-    send_all(endpoint, association, stop).await
-}
-
-async fn send_all(endpoint: Endpoint, association: Association, stop: Arc<AtomicBool>) -> u64 {
+/// Sends as [`send`] does, on an association that exists.
+pub(crate) async fn send_all(endpoint: Endpoint, association: Association, stop: Arc<AtomicBool>) -> u64 {
     let mut count = 0;
     while !stop.load(Ordering::Relaxed) {
         association.send(StreamId(0), message(count)).await.expect("send");

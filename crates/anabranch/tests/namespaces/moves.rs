@@ -10,7 +10,7 @@ use anabranch::{Config, DynamicAddressConfig, Endpoint};
 
 use crate::bed::{Bed, LIMIT, wait_until};
 use crate::failover::{receiving, sending};
-use crate::transfer::{PORT, Progress, receive_from, send_accepted};
+use crate::transfer::{PORT, Progress, receive_all, send_all};
 
 const UDP_PORT: u16 = 9899;
 const MIB: u64 = 1 << 20;
@@ -142,7 +142,9 @@ fn download(test: &'static str, make_before_break: bool, translated: bool) {
             let endpoint = endpoint(false, Some("delay=20ms,rate=50mbit,queue=256kib"));
             endpoint.listen(PORT).expect("listen");
             ready.send(()).expect("it is awaited");
-            send_accepted(endpoint, stop, told).await
+            let association = endpoint.accept().await.expect("an association");
+            told.send(()).expect("it is awaited");
+            send_all(endpoint, association, stop).await
         }
     });
     is_ready.recv_timeout(LIMIT).expect("it listens");
@@ -152,10 +154,14 @@ fn download(test: &'static str, make_before_break: bool, translated: bool) {
         move || async move {
             let endpoint = endpoint(true, None);
             let to = SocketAddr::from((SERVER, UDP_PORT));
-            receive_from(endpoint, to, progress, tell).await
+            let association = endpoint.connect(to, PORT).await.expect("connect");
+            tell.send(association.clone()).expect("it is awaited");
+            let count = receive_all(&association, &progress).await;
+            endpoint.close().await;
+            count
         }
     });
-    let _server_side = server_side.recv_timeout(LIMIT).expect("accepted");
+    server_side.recv_timeout(LIMIT).expect("accepted");
     let association: anabranch::Association = client_side.recv_timeout(LIMIT).expect("connected");
     wait_until("data flows", || progress.bytes() > 2 * MIB);
     progress.restart();
