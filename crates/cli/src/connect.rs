@@ -109,6 +109,7 @@ impl Target {
         let mut config = carry.congestion.config();
         config.streams.outbound = wish.streams.max(MIN_STREAMS);
         carry.offer.apply(&mut config);
+        carry.mobility.apply(&mut config);
         wish.schedule.apply(&mut config)?;
         let locals = carry.paths.apply_to_client(&mut config, remote.ip())?;
         carry.congestion.apply(&mut config)?;
@@ -223,6 +224,9 @@ impl Target {
 impl Client {
     /// Compares the association's paths with the requested ones.
     async fn judge_paths(self, carry: &Carry) -> Result<Self, Failure> {
+        if let Some(refused) = carry.mobility.refused(&self.association.stats().extensions) {
+            note(format!("note: {refused}"));
+        }
         match carry.paths.judge(&self.association.stats()) {
             Ok(remark) => {
                 if let Some(remark) = remark {

@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::mobility::Mobility;
 use crate::options::{Carry, Observe, TransportKind};
 
 const LOCAL: &str = "Local address and ports";
@@ -46,6 +47,8 @@ impl Local {
         // The peer chooses the streams on which this side answers.
         config.streams.outbound = u16::MAX;
         carry.offer.apply_to_server(&mut config);
+        carry.mobility.judge_bind(self.bind.is_some())?;
+        Mobility::apply_to_server(&mut config);
         carry.paths.apply_to_server(&mut config)?;
         carry.congestion.apply(&mut config)?;
         let bind_all = |addresses: &[IpAddr]| {

@@ -12,6 +12,8 @@ mod delays;
 mod failure;
 mod interrupt;
 mod local;
+mod mobility;
+mod negotiated;
 mod options;
 mod output;
 mod paths;

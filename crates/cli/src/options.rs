@@ -10,6 +10,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::congestion::CongestionArgs;
 use crate::failure::Failure;
+use crate::mobility::Mobility;
 use crate::output::Output;
 use crate::paths::PathArgs;
 use crate::reliability::Offer;
@@ -17,7 +18,7 @@ use crate::reliability::Offer;
 /// The heading of [`Observe`] in `--help`. Each argument names it: on the struct, it would also apply to the arguments that are
 /// flattened after it.
 pub(crate) const OUTPUT: &str = "Output";
-const CARRY: &str = "Transport and emulated link";
+pub(crate) const CARRY: &str = "Transport and emulated link";
 
 /// Output format, log and capture.
 #[derive(Clone, Debug, Args)]
@@ -101,6 +102,8 @@ pub(crate) struct Carry {
     #[command(flatten)]
     pub(crate) congestion: CongestionArgs,
     #[command(flatten)]
+    pub(crate) mobility: Mobility,
+    #[command(flatten)]
     pub(crate) offer: Offer,
 }
 
@@ -121,7 +124,7 @@ impl Carry {
             .config(config)
             .transport(transport)
             .max_joined_message(max_joined_message);
-        builder = self.with_links(builder, locals)?;
+        builder = self.mobility.build(self.with_links(builder, locals)?);
         if let Some(pcap) = pcap {
             builder = builder.capture(pcap);
         }

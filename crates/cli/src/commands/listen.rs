@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, Counters, Endpoint, Explained, MessagePart, Reliability};
+use anabranch::{Association, AssociationStats, Endpoint, Explained, MessagePart, Reliability};
 use clap::Args;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::local::Local;
+use crate::negotiated;
 use crate::options::{Carry, Observe};
 use crate::output::{Output, peak_resident, printable};
 use crate::reliability::{self, Persist};
@@ -227,7 +228,7 @@ impl Job {
         self.tell(
             remote,
             &tally,
-            &association.stats().counters,
+            &association.stats(),
             stored.as_ref(),
             result.as_ref().err().map(String::as_str),
         );
@@ -301,7 +302,7 @@ impl Job {
         &self,
         remote: SocketAddr,
         tally: &Tally,
-        counters: &Counters,
+        stats: &AssociationStats,
         stored: Option<&sink::Stored>,
         problem: Option<&str>,
     ) {
@@ -316,7 +317,7 @@ impl Job {
         if self.echo {
             text.push_str(&format!(", sent {} back", tally.echoed));
         }
-        for line in reliability::lines(counters) {
+        for line in reliability::lines(&stats.counters) {
             text.push_str(&format!("\n{line}"));
         }
         if let Some(stored) = stored {
@@ -332,7 +333,7 @@ impl Job {
             "file": stored.map(|stored| stored.path.display().to_string()),
             "sha256": stored.map(|stored| stored.sha256.as_str()),
             "orderly": problem.is_none(), "graceful": problem.is_none(), "problem": problem,
-            "partial_reliability": reliability::to_json(counters),
+            "partial_reliability": reliability::to_json(&stats.counters), "negotiated": negotiated::to_json(stats),
         });
         self.output.fact(text, &record);
     }

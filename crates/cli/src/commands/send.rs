@@ -16,6 +16,7 @@ use crate::by_path::{self, PathTally};
 use crate::connect::{Client, Target};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::negotiated;
 use crate::options::{Carry, Observe};
 use crate::output::{Output, hex, peak_resident, printable};
 use crate::reliability::{self, Persist};
@@ -379,6 +380,7 @@ fn report(
         "received_messages": received.messages, "received_bytes": received.bytes,
         "retransmissions": retransmissions, "retransmissions_spurious": spurious,
         "timeouts": counters.timeouts, "peak_resident_bytes": peak,
+        "negotiated": negotiated::to_json(&stats),
         "partial_reliability": reliability::to_json(&counters),
         "paths": paths.iter().map(PathTally::to_json).collect::<Vec<_>>(),
     });

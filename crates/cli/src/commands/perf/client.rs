@@ -16,6 +16,7 @@ use crate::connect::{Client, Wish};
 use crate::delays::millis;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::negotiated;
 use crate::units;
 
 /// Number of round trips to compare the clocks; only the shortest is used.
@@ -92,6 +93,7 @@ async fn measure(
     let record = json!({
         "event": "start", "host": host, "remote": client.remote.to_string(), "plan": plan.to_json(),
         "round_trip_ms": millis(clocks.round_trip),
+        "negotiated": negotiated::to_json(&client.association.stats()),
     });
     voice.fact(&text, record);
     let session = Session::new(

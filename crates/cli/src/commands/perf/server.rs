@@ -17,6 +17,7 @@ use super::report::Voice;
 use super::session::Session;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::negotiated;
 use crate::output::Output;
 use crate::units;
 
@@ -145,7 +146,10 @@ impl Server {
             },
             () = self.interrupt.wait() => return failed("the server was stopped".to_owned()),
         };
-        let record = json!({ "event": "client", "remote": remote.to_string(), "plan": plan.to_json() });
+        let record = json!({
+            "event": "client", "remote": remote.to_string(), "plan": plan.to_json(),
+            "negotiated": negotiated::to_json(&association.stats()),
+        });
         voice.fact(&format!("{remote}: {}", plan.describe()), record);
         if let Err(error) = Control::Ready.send(&association).await {
             return failed(error.to_string());

@@ -1,0 +1,26 @@
+//! The extensions that an association negotiated, as JSON.
+
+use anabranch::{AssociationStats, HmacAlgorithm};
+use serde_json::{Value, json};
+
+/// The extensions in use: `true` or `false` for each. `authentication` has its details, or is null.
+pub(crate) fn to_json(stats: &AssociationStats) -> Value {
+    let extensions = &stats.extensions;
+    let authentication = stats.authentication.as_ref().map(|one| {
+        json!({
+            "hmac": match one.hmac {
+                HmacAlgorithm::Sha1 => "SHA-1",
+                HmacAlgorithm::Sha256 => "SHA-256",
+                _ => "another",
+            },
+            "key": one.active_key, "peer_key": one.peer_key,
+            "chunks_required": one.chunks_required, "chunks_signed": one.chunks_signed,
+        })
+    });
+    json!({
+        "partial_reliability": extensions.partial_reliability, "nr_sack": extensions.nr_sack,
+        "selective_forward_tsn": extensions.selective_forward_tsn, "interleaving": extensions.interleaving,
+        "eca": extensions.eca, "ecn": extensions.ecn, "dynamic_addresses": extensions.dynamic_addresses,
+        "authentication": authentication,
+    })
+}
