@@ -41,7 +41,7 @@ mod linux {
             UdpSocket::from_std(fd.into()).map(Self)
         }
 
-        /// Waits for a change. What changed is read from the system: a message may be lost if many things change at once.
+        /// Waits for a change. The addresses are then read from the system: a message may be lost if many things change at once.
         pub(crate) async fn changed(&self) {
             if self.0.readable().await.is_err() {
                 return std::future::pending().await;
