@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anabranch::{
-    Association, Config, Counters, EcnState, Endpoint, Event, LinkConfig, MultipathMode, Reliability,
-    SchedulerKind, SendOptions, StreamId,
+    AddressEvent, AddressForm, Association, AuthenticationConfig, Config, Counters, DynamicAddressConfig,
+    EcnState, Endpoint, Event, LinkConfig, MultipathMode, Reliability, SchedulerKind, SendOptions, StreamId,
 };
 
 #[path = "common/captured.rs"]
@@ -45,6 +46,10 @@ struct Exchange {
     multipath: MultipathMode,
     /// Whether this side asks for ECN.
     ecn: bool,
+    /// The chunk types that the peer has to sign (RFC 4895).
+    signs: &'static [u8],
+    /// Whether this side changes its address in the middle (RFC 5061).
+    moves: Option<AddressForm>,
     sizes: Sizes,
 }
 
@@ -60,6 +65,8 @@ impl Exchange {
         interleave: false,
         multipath: MultipathMode::Off,
         ecn: false,
+        signs: &[],
+        moves: None,
         sizes: Sizes::Mixed,
     };
 
@@ -198,6 +205,11 @@ impl Exchange {
         let mut config = Config::default();
         config.multipath.mode = self.multipath;
         config.ecn = self.ecn;
+        config.dynamic_addresses = self.moves.map(|form| DynamicAddressConfig { form });
+        config.authentication = (!self.signs.is_empty()).then(|| AuthenticationConfig {
+            chunks: self.signs.to_vec(),
+            ..AuthenticationConfig::default()
+        });
         config.interleaving.offer = self.interleave;
         if self.interleave {
             config.scheduler = SchedulerKind::RoundRobin;
@@ -208,7 +220,12 @@ impl Exchange {
         if let Some(capture) = &capture {
             builder = builder.capture(capture);
         }
-        let endpoint = builder.bind("127.0.0.1:0").await.expect("bind");
+        let local = if self.moves.is_some() {
+            "0.0.0.0:0"
+        } else {
+            "127.0.0.1:0"
+        };
+        let endpoint = builder.bind(local).await.expect("bind");
         let (mut child, association) = self.meet(&endpoint).await;
         let (own, peers) = if self.peer_listens { (0, 1) } else { (1, 0) };
         if self.partial {
@@ -220,6 +237,10 @@ impl Exchange {
         let last = self.messages - 1;
         let sender =
             tokio::spawn(async move { send_all(&sending, self.sizes, own, 0..last, reliability).await });
+        if self.moves.is_some() {
+            let moving = association.clone();
+            tokio::spawn(async move { move_in_the_middle(&moving).await });
+        }
         let mut inbox = Inbox::new(
             self.sizes,
             peers,
@@ -245,6 +266,10 @@ impl Exchange {
         };
         assert_eq!(stats.paths[0].ecn.state, expected);
         let counters = stats.counters;
+        if self.moves.is_some() {
+            assert_eq!(association.local_addresses(), [SECOND_ADDRESS]);
+            assert_eq!(stats.paths[0].local, Some(SECOND_ADDRESS));
+        }
         if self.peer_ends {
             while let Some(message) = association.recv().await.expect("an orderly end") {
                 inbox.take(message);
@@ -303,6 +328,25 @@ impl Exchange {
         } else {
             assert!((sack > 0) == self.peer_sends() && nr_sack == 0, "{sent:?}");
             assert_eq!(counters.freed_early_bytes, 0);
+        }
+    }
+}
+
+/// The address that an exchange moves to.
+const SECOND_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+
+/// Moves from 127.0.0.1 to 127.0.0.2 after some messages have arrived; returns when the peer has deleted the old address.
+async fn move_in_the_middle(association: &Association) {
+    while association.stats().counters.messages_received < 100 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    association.move_to(SECOND_ADDRESS).expect("dynamic addresses");
+    loop {
+        match association.next_event().await.expect("the association lives") {
+            Event::Addresses(AddressEvent::LocalRemoved(_)) => return,
+            Event::Addresses(AddressEvent::LocalAdded(SECOND_ADDRESS)) => {}
+            Event::Addresses(other) => panic!("{other:?}"),
+            _ => {}
         }
     }
 }
@@ -480,4 +524,36 @@ several_paths_wanted! {
     eca_with_pion_that_connects: "pion", false, Eca;
     eca_with_usrsctp_that_listens: "usrsctp", true, Eca;
     eca_with_usrsctp_that_connects: "usrsctp", false, Eca;
+}
+
+/// Authenticated chunks, and a change of the only address, with usrsctp in both roles.
+macro_rules! family {
+    ($($name:ident: $listens:expr, $signs:expr, $moves:expr;)*) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            let exchange = Exchange {
+                peer: "usrsctp",
+                peer_listens: $listens,
+                peer_ends: false,
+                messages: 3000,
+                link: "rate=60mbit,delay=2ms,loss=0.2%",
+                signs: &$signs,
+                moves: $moves,
+                ..Exchange::RELIABLE
+            };
+            let (counters, _) = in_time(exchange.run()).await;
+            let signed: &[u8] = &$signs;
+            assert!(signed.is_empty() || counters.packets_verified > 1000, "{counters:?}");
+            assert_eq!(counters.packets_unverified, 0, "{counters:?}");
+            assert_eq!(counters.chunks_unauthenticated, 0, "{counters:?}");
+        }
+    )*};
+}
+
+family! {
+    usrsctp_listens_and_signs_data: true, [0, 3], None;
+    usrsctp_connects_and_signs_data: false, [0, 3], None;
+    usrsctp_listens_and_we_move: true, [], Some(AddressForm::Explicit);
+    usrsctp_listens_and_we_move_by_a_wildcard: true, [], Some(AddressForm::Wildcard);
+    usrsctp_connects_and_we_move: false, [], Some(AddressForm::Explicit);
 }
