@@ -27,7 +27,8 @@ impl Association {
             .with(|state, now| state.core.local_addresses().set(now, addresses))
     }
 
-    /// Replaces all addresses by this one. The others stay in use until the peer knows it (make before break).
+    /// Replaces all addresses by this one. The others stay in use until the peer knows it and has tested it with a HEARTBEAT (make before
+    /// break).
     ///
     /// # Errors
     /// See [`AddressError`]; nothing was changed then.

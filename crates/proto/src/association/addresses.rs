@@ -69,7 +69,8 @@ impl LocalAddresses<'_> {
         Ok(())
     }
 
-    /// Replaces all addresses by this one, make before break: the others stay in use until the peer knows the new one.
+    /// Replaces all addresses by this one, make before break: the others stay in use until the peer knows the new one and has tested it with
+    /// a HEARTBEAT.
     ///
     /// # Errors
     /// See [`AddressError`]; nothing was changed then.
@@ -297,6 +298,14 @@ impl Association {
             self.on_path_answered(path);
             let path = self.paths.path_mut(path);
             path.rtt.on_sample(now.saturating_duration_since(sent_at));
+        }
+    }
+
+    /// A HEARTBEAT arrived: the peer tests the address that it came to.
+    pub(super) fn on_address_tested(&mut self, now: Timestamp, inbound: &Inbound) {
+        let requests = self.addresses.requests_mut();
+        if requests.is_some_and(|requests| requests.on_heartbeat(inbound.local)) {
+            self.advance_addresses(now);
         }
     }
 

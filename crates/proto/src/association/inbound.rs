@@ -221,6 +221,7 @@ impl Association {
                 if self.identity.knows_peer() {
                     let ack = Chunk::HeartbeatAck(HeartbeatAck::answering(heartbeat));
                     self.control.push(self.paths.last_arrival, ack);
+                    self.on_address_tested(now, inbound);
                 }
             }
             // A HEARTBEAT ACK without information answers no HEARTBEAT of this endpoint (§8.3).

@@ -279,9 +279,6 @@ impl Assembler<'_> {
         if let Some(waiting) = self.control.peek() {
             return Some(waiting.path);
         }
-        if cx.paths.awaits_confirmation() {
-            return None;
-        }
         if self.receiver.ack_due() && !cx.phase.is_setting_up() {
             return Some(self.ack_path(cx));
         }

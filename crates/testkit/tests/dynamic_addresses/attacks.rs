@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use anabranch_netsim::{Ecn, Packet};
 use anabranch_proto::{AddressEvent, AuthenticationConfig, Config, SharedKey};
-use anabranch_wire::chunk::{Asconf, AsconfAck, Auth, Chunk, kind};
+use anabranch_wire::chunk::{Asconf, AsconfAck, Auth, Chunk, Heartbeat, kind};
 use anabranch_wire::packet::{CommonHeader, PacketWriter};
 use anabranch_wire::parameter::{AddressAction, Parameter, Parameters, ParametersBuilder};
 use bytes::Bytes;
@@ -90,7 +90,8 @@ fn an_asconf_without_authentication_is_discarded_with_its_packet() {
     for source in [ATTACKER, WIFI] {
         for chunk in &chunks {
             let (sent, before) = (roaming.sent.len(), *roaming.association(End::Server).counters());
-            let data = Chunk::ShutdownAck;
+            // It would be answered.
+            let data = Chunk::Heartbeat(Heartbeat::new("from nobody"));
             let plain = forged(&mut roaming, source, &[chunk.clone(), data.clone()]);
             roaming.inject(End::Server, plain);
             for (shared_key_id, hmac_id, len) in [(0, 3, 32), (0, 1, 20), (5, 3, 32)] {

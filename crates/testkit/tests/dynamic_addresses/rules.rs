@@ -109,6 +109,33 @@ fn between_two_addresses_nothing_else_leaves() {
     assert_eq!(roaming.association(End::Server).counters().asconfs_received, 1);
 }
 
+// The client replaces its only address. The server sends nothing but ASCONF-ACK and HEARTBEAT before the new one is confirmed, although
+// the client sends data and the server has data (§5.3 F1, F14).
+#[test]
+fn only_heartbeats_leave_while_no_address_is_confirmed() {
+    let mut roaming = connected();
+    roaming.lose(kind::HEARTBEAT_ACK, 2);
+    let begin = roaming.now;
+    roaming.move_to(&[MOBILE], true);
+    for _ in 0..100 {
+        roaming.send(End::Client, 100);
+        roaming.send(End::Server, 100);
+        roaming.run(5 * MS);
+    }
+    for (at, end, packet) in &roaming.sent {
+        if *end == End::Server && *at >= begin && packet.destination.ip() == MOBILE {
+            assert!(
+                is(&kinds(packet), &[kind::ASCONF_ACK, kind::HEARTBEAT]),
+                "{at}\n{}",
+                roaming.tail()
+            );
+        }
+    }
+    roaming.run(10_000 * MS);
+    roaming.expect_complete(End::Server);
+    roaming.expect_complete(End::Client);
+}
+
 // The server sends nothing but ASCONF-ACK and HEARTBEAT to an address that no HEARTBEAT ACK confirmed.
 #[test]
 fn an_added_address_is_confirmed_before_data_goes_there() {
@@ -132,6 +159,7 @@ fn an_added_address_is_confirmed_before_data_goes_there() {
             .iter()
             .find(|path| path.remote.ip() == MOBILE)
             .expect("it was added");
+        assert!(!path.primary || path.state == PathState::Active, "§5.4");
         if path.state == PathState::Active && confirmed.is_none() {
             assert!(path.primary, "§5.4: primary as soon as it is confirmed");
             confirmed = Some(roaming.now);

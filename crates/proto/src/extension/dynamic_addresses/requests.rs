@@ -85,8 +85,8 @@ pub(crate) struct Requests {
     doubtful: Vec<IpAddr>,
     /// The addresses that this endpoint has.
     wanted: Vec<IpAddr>,
-    /// The address that replaces all others as soon as the peer knows it.
-    successor: Option<IpAddr>,
+    /// The address that replaces all others as soon as the peer has tested it, and whether it has tested it already.
+    successor: Option<(IpAddr, bool)>,
     /// The address that the peer is to use as primary destination, until it was asked.
     primary: Option<IpAddr>,
     /// Addresses whose change the peer refused: no second request until the application changes its list.
@@ -137,7 +137,8 @@ impl Requests {
         self.primary = self.primary.filter(|address| wanted.contains(address));
     }
 
-    /// Replaces all addresses of the list by this one, as soon as the peer knows it.
+    /// Replaces all addresses of the list by this one, as soon as the peer knows it and has tested it: before, the peer could send nothing
+    /// to it.
     pub(crate) fn replace_all(&mut self, address: IpAddr) {
         if self.local.contains(&address) {
             self.want(vec![address]);
@@ -148,7 +149,29 @@ impl Requests {
             wanted.push(address);
         }
         self.want(wanted);
-        self.successor = Some(address);
+        self.successor = Some((address, false));
+    }
+
+    /// A HEARTBEAT arrived at this local address. Returns whether the addresses changed.
+    pub(crate) fn on_heartbeat(&mut self, local: Option<IpAddr>) -> bool {
+        let Some((successor, is_tested)) = &mut self.successor else {
+            return false;
+        };
+        *is_tested |= local.is_none_or(|local| local == *successor);
+        self.succeed()
+    }
+
+    /// The successor replaces the other addresses, if the peer knows it and has tested it.
+    fn succeed(&mut self) -> bool {
+        let ready =
+            |(successor, is_tested): &mut (IpAddr, bool)| *is_tested && self.local.contains(successor);
+        match self.successor.take_if(ready) {
+            Some((successor, _)) => {
+                self.wanted = vec![successor];
+                true
+            }
+            None => false,
+        }
     }
 
     /// Asks the peer to use this address as primary destination.
@@ -419,13 +442,7 @@ impl Requests {
             AddressAction::Add => {
                 self.doubtful.retain(|one| *one != address);
                 self.local.push(address);
-                if self
-                    .successor
-                    .take_if(|successor| *successor == address)
-                    .is_some()
-                {
-                    self.wanted = vec![address];
-                }
+                self.succeed();
                 Some(Outcome::Added(address))
             }
             AddressAction::Delete => {

@@ -231,6 +231,9 @@ fn the_successor_replaces_all_others_when_the_peer_knows_it() {
         assert_eq!(changes(&add.asconf).len(), 1);
         assert_eq!(requests.usable(), [A, B], "nothing is broken before it is made");
         assert_eq!(outcomes(requests.on_ack(&ack(100, &[]))), [Outcome::Added(C)]);
+        assert!(!requests.on_heartbeat(Some(A)));
+        assert_eq!(requests.usable(), [A, B, C], "the peer has not tested C yet");
+        assert!(requests.on_heartbeat(Some(C)) && !requests.on_heartbeat(Some(C)));
         assert_eq!((requests.usable(), requests.wanted()), (vec![C], &[C][..]));
         let delete = next(&mut requests).expect("A and B go");
         assert_eq!(delete.source, C);
