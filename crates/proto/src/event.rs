@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::message::MessageId;
 use crate::path_id::{PathId, PathState};
+use crate::reconfiguration::ReconfigurationEvent;
 
 /// An event for the application. [`crate::Association::poll_event`] returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub enum Event {
     Abandoned(Undelivered),
     /// The peer sent an ERROR chunk (RFC 9260 §3.3.10).
     PeerError(Causes),
+    /// Streams were reset or added, or the peer answered a request for it (RFC 6525 §6.1).
+    Reconfiguration(ReconfigurationEvent),
     /// The peer began a graceful shutdown and accepts no more messages (RFC 6458 §6.1.5).
     PeerShutdown,
     /// The association has ended (COMMUNICATION LOST or SHUTDOWN COMPLETE, RFC 9260 §11.2). It is the last event; `recv` still returns

@@ -35,6 +35,7 @@ mod path;
 mod path_id;
 mod random;
 mod receive;
+mod reconfiguration;
 mod recovery;
 mod send;
 mod seq;
@@ -44,12 +45,13 @@ mod transmit;
 
 pub use anabranch_wire as wire;
 pub use anabranch_wire::{Ppid, StreamId, Tsn, VerificationTag};
-pub use association::{Association, AssociationState, BurstLimit};
+pub use association::{Association, AssociationState, BurstLimit, Reconfigure};
 pub use config::{
     AckRouting, BufferConfig, Config, ConfigError, CoupledControl, DiscardNotice, EcaConfig, HeartbeatConfig,
     InterleavingConfig, LossDetection, MultipathConfig, MultipathMode, NrSackConfig,
-    PartialReliabilityConfig, PathPair, PathScheduler, RecoveryRules, RetransmissionConfig,
-    RetransmissionPolicy, RtoConfig, SackConfig, SchedulerKind, StreamConfig, T3Restart,
+    PartialReliabilityConfig, PathPair, PathScheduler, ReconfigurationConfig, RecoveryRules,
+    RetransmissionConfig, RetransmissionPolicy, RtoConfig, SackConfig, SchedulerKind, StreamConfig,
+    T3Restart,
 };
 pub use ecn::{EcnCodepoint, EcnState};
 pub use endpoint::{AssociationId, ConnectOptions, Endpoint, Handling};
@@ -59,6 +61,10 @@ pub use icmp::{IcmpKind, IcmpMessage};
 pub use inbound::Inbound;
 pub use message::{MessageId, MessagePart, Payload, Reliability, SendOptions};
 pub use path_id::{PathId, PathState};
+pub use reconfiguration::{
+    ReconfigurationError, ReconfigurationEvent, ReconfigurationRequest, ReconfigurationResult,
+    ResetDirection, StreamSelection,
+};
 pub use stats::{AssociationStats, Counters, EcnPathStats, Extensions, PathStats, StreamStats};
 pub use time::Timestamp;
 pub use transmit::Transmit;

@@ -22,7 +22,7 @@ use crate::time::Timestamp;
 
 /// Facts about the chunks of one packet that are needed after its last chunk.
 #[derive(Default)]
-struct PacketNotes {
+pub(super) struct PacketNotes {
     /// The packet had DATA.
     data: bool,
     /// The peer asks for an acknowledgement at once (I bit, RFC 7053).
@@ -163,20 +163,23 @@ impl Association {
                 self.abort_for_violation("data or an acknowledgement without the numbers of transmissions");
                 return Onward::Break(());
             }
-            kind::DATA => {
-                Data::decode(raw).map(|data| self.on_data(Arrival::of_data(data, None, inbound.len()), notes))
-            }
+            kind::DATA => Data::decode(raw)
+                .map(|data| self.on_data(now, Arrival::of_data(data, None, inbound.len()), notes)),
             kind::I_DATA => IData::decode(raw)
-                .map(|data| self.on_data(Arrival::of_i_data(data, None, inbound.len()), notes)),
+                .map(|data| self.on_data(now, Arrival::of_i_data(data, None, inbound.len()), notes)),
             kind::SACK => Sack::decode(raw).map(|sack| {
-                if self.state.sends_data() {
+                if self.state.sends_data()
+                    && !self.reconfiguration.is_former_ack(now, sack.cumulative_tsn_ack)
+                {
                     let packets = packets_answered(raw.flags);
                     self.sending(now, |sender, cx| sender.on_sack(cx, &sack, packets));
                 }
             }),
             kind::NR_SACK if self.capabilities.has(Capabilities::NR_SACK) => {
                 NrSack::decode(raw).map(|sack| {
-                    if self.state.sends_data() {
+                    if self.state.sends_data()
+                        && !self.reconfiguration.is_former_ack(now, sack.cumulative_tsn_ack)
+                    {
                         let packets = packets_answered(raw.flags);
                         self.sending(now, |sender, cx| sender.on_nr_sack(cx, &sack, packets));
                     }
@@ -284,11 +287,11 @@ impl Association {
             }
             Chunk::EData(chunk) => {
                 let carried = Some((chunk.transmission, chunk.policy));
-                self.on_data(Arrival::of_data(chunk.data, carried, inbound.len()), notes);
+                self.on_data(now, Arrival::of_data(chunk.data, carried, inbound.len()), notes);
             }
             Chunk::EIData(chunk) => {
                 let carried = Some((chunk.transmission, chunk.policy));
-                self.on_data(Arrival::of_i_data(chunk.data, carried, inbound.len()), notes);
+                self.on_data(now, Arrival::of_i_data(chunk.data, carried, inbound.len()), notes);
             }
             Chunk::CoopSack(sack) => {
                 if self.state.sends_data() {
@@ -304,12 +307,12 @@ impl Association {
             Chunk::ForwardTsn(forward) if self.capabilities.has(Capabilities::PARTIAL_RELIABILITY) => {
                 let skipped = forward.skipped();
                 let skipped = skipped.map(|skipped| (skipped.stream, skipped.ssn.0.into()));
-                self.on_forward(notes, |receiver| {
+                self.on_forward(now, forward.new_cumulative_tsn, notes, |receiver| {
                     receiver.on_forward(forward.new_cumulative_tsn, skipped)
                 });
             }
             Chunk::IForwardTsn(forward) if self.capabilities.has(Capabilities::I_FORWARD_TSN) => {
-                self.on_forward(notes, |receiver| {
+                self.on_forward(now, forward.new_cumulative_tsn, notes, |receiver| {
                     receiver.on_i_forward(forward.new_cumulative_tsn, forward.skipped())
                 });
             }
@@ -326,6 +329,7 @@ impl Association {
                     self.control.replace(path, Chunk::Cwr(cwr), is_cwr);
                 }
             }
+            Chunk::ReConfig(chunk) => self.reconfigure(now).on_chunk(&chunk, notes),
             Chunk::Cwr(cwr) => self.sender.on_cwr(self.paths.last_arrival, &cwr),
             // A chunk type that was not negotiated is unknown, even if this endpoint could read it (§3.2).
             _ => return self.on_unknown(raw, notes),
@@ -334,13 +338,13 @@ impl Association {
     }
 
     /// DATA or I-DATA arrived, alone or in E-DATA or E-I-DATA.
-    fn on_data(&mut self, arrival: Arrival, notes: &mut PacketNotes) {
+    fn on_data(&mut self, now: Timestamp, arrival: Arrival, notes: &mut PacketNotes) {
         let Arrival {
             fragment,
             immediate,
             carried,
         } = arrival;
-        if !self.state.takes_data() {
+        if !self.state.takes_data() || self.reconfiguration.is_former_data(now, fragment.tsn) {
             return;
         }
         notes.data = true;
@@ -375,10 +379,12 @@ impl Association {
     /// A FORWARD-TSN (RFC 3758 §3.6) or I-FORWARD-TSN (RFC 8260 §2.3.1) arrived: acknowledged by the same rules as DATA.
     fn on_forward(
         &mut self,
+        now: Timestamp,
+        tsn: Tsn,
         notes: &mut PacketNotes,
         forward: impl FnOnce(&mut Receiver) -> Result<(), &'static str>,
     ) {
-        if !self.state.takes_data() {
+        if !self.state.takes_data() || self.reconfiguration.is_former_data(now, tsn) {
             return;
         }
         notes.data = true;
@@ -420,7 +426,7 @@ impl Association {
 
     /// Queues an answer to a chunk of this packet. All answers to a packet leave in one packet; answers that would need a second one are
     /// dropped (§12.4). A peer whose tag is not known yet gets no answer.
-    fn answer(&mut self, chunk: Chunk, notes: &mut PacketNotes) {
+    pub(super) fn answer(&mut self, chunk: Chunk, notes: &mut PacketNotes) {
         let to = self.paths.answer_path();
         let room = self.paths.path(to).pmtu.max_packet() - COMMON_HEADER_LEN;
         let len = padded(chunk.encoded_len());

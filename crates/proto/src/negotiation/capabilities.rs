@@ -33,8 +33,11 @@ impl Capabilities {
     /// ECNE and CWR (draft-stewart-tsvwg-sctpecn): offered by a parameter of their own.
     pub(crate) const ECN: Self = Self(1 << 9);
 
+    /// RE-CONFIG (RFC 6525).
+    pub(crate) const RECONFIGURATION: Self = Self(1 << 10);
+
     /// The chunk types whose listing in the Supported Extensions parameter offers each extension (RFC 5061 §4.2.7).
-    const CHUNKS: [(u8, Self); 9] = [
+    const CHUNKS: [(u8, Self); 10] = [
         (kind::FORWARD_TSN, Self::PARTIAL_RELIABILITY),
         (kind::NR_SACK, Self::NR_SACK),
         (
@@ -47,6 +50,7 @@ impl Capabilities {
         (experimental_kind::COOP_SACK, Self::COOP_SACK),
         (experimental_kind::FORWARD_PSN, Self::FORWARD_PSN),
         (experimental_kind::E_I_DATA, Self::E_I_DATA),
+        (kind::RE_CONFIG, Self::RECONFIGURATION),
     ];
 
     /// The extensions that this endpoint offers.
@@ -65,6 +69,7 @@ impl Capabilities {
             (eca, Self::ECA),
             (eca && config.interleaving.offer, Self::E_I_DATA),
             (config.ecn, Self::ECN),
+            (config.reconfiguration.offer, Self::RECONFIGURATION),
         ];
         let offered = offers.into_iter().filter(|(offered, _)| *offered);
         Self(offered.fold(0, |bits, (_, one)| bits | one.0))
@@ -130,11 +135,14 @@ impl Capabilities {
         }
     }
 
-    /// Whether a chunk type belongs to ECA-SCTP or ECN and that was not negotiated: the chunk is then not parsed. A number that ECA-SCTP
+    /// Whether a chunk type belongs to ECA-SCTP, ECN or stream reconfiguration and that was not negotiated: the chunk is then not parsed. A number that ECA-SCTP
     /// uses here may mean another chunk type to the peer.
     pub(crate) fn leave_unknown(self, kind: u8, numbers: ExperimentalChunkTypes) -> bool {
         if matches!(kind, kind::ECNE | kind::CWR) {
             return !self.has(Self::ECN);
+        }
+        if kind == kind::RE_CONFIG {
+            return !self.has(Self::RECONFIGURATION);
         }
         let of_eca = matches!(
             numbers.here(kind),
@@ -182,6 +190,7 @@ impl Capabilities {
             interleaving: self.has(Self::INTERLEAVING),
             eca: self.has(Self::ECA),
             ecn: self.has(Self::ECN),
+            reconfiguration: self.has(Self::RECONFIGURATION),
         }
     }
 

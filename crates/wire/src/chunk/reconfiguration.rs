@@ -172,7 +172,9 @@ mod tests {
         let allowed = [(13, 14), (17, 18), (16, 13), (16, 16)];
         for one in one_of_each() {
             assert_eq!(
-                chunk(&[one.clone()]).contents().map(|all| all.parameters),
+                chunk(core::slice::from_ref(&one))
+                    .contents()
+                    .map(|all| all.parameters),
                 Ok(alloc::vec![one.clone()])
             );
             for other in one_of_each() {
@@ -194,7 +196,7 @@ mod tests {
     #[test]
     fn a_length_that_does_not_fit_the_type_is_an_error() {
         for one in one_of_each() {
-            let whole = chunk(&[one.clone()]).parameters.as_bytes().clone();
+            let whole = chunk(core::slice::from_ref(&one)).parameters.as_bytes().clone();
             let lists_streams = matches!(one.kind(), 13 | 14);
             for len in 0..=whole.len() + 3 {
                 let mut bytes = whole.to_vec();
