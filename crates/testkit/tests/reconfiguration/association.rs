@@ -157,6 +157,21 @@ fn in_progress_names_the_next_tsn() {
     assert_eq!(fixture.sent(), [format!("RESPONSE 0 = 6 {next} 0")]);
 }
 
+// A → TSN 0 → Z
+// A ← SACK of after the reset ← Z (the response is lost)
+// A ← RESPONSE 0 = 1 ← Z
+/// An acknowledgement may overtake the response too: it is ignored, because nothing is outstanding.
+#[test]
+fn acknowledgements_may_overtake_the_response() {
+    let mut fixture = Fixture::new();
+    assert_eq!(fixture.ask(|ask| ask.reset_association()), Ok(()));
+    fixture.say(1);
+    fixture.acknowledge(HALF - 1);
+    fixture.sent();
+    fixture.peer_sends(&[fixture.performed(0, 0, HALF)]);
+    assert_eq!(fixture.sent(), [format!("DATA {} (1:0)", i32::MIN)]);
+}
+
 #[test]
 fn a_denied_reset_changes_nothing() {
     let mut fixture = Fixture::new();

@@ -186,11 +186,14 @@ impl Reconfiguration {
         self.violation.take()
     }
 
-    /// Whether an acknowledgement is from before a reset of this endpoint's TSNs.
+    /// Whether an acknowledgement is from before a reset of this endpoint's TSNs, or may be from after a reset whose response has not
+    /// arrived: nothing is outstanding then.
     #[inline]
     pub(crate) fn is_former_ack(&self, now: Timestamp, cumulative: Tsn) -> bool {
-        self.former_outbound
-            .is_some_and(|former| former.has(now, cumulative))
+        let former = self
+            .former_outbound
+            .is_some_and(|former| former.has(now, cumulative));
+        former || self.requests.resets_association()
     }
 
     /// Whether data of the peer, or its FORWARD-TSN, is from before a reset of its TSNs.
