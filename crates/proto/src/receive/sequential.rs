@@ -62,8 +62,15 @@ impl Sequential {
 
     /// All incomplete messages will not be completed (RFC 6525 §5.2.4 G4).
     pub(super) fn drop_incomplete(&mut self, cumulative: ExtendedTsn, out: &mut Outlet<'_>) {
+        self.cut_off(ExtendedTsn::MAX - 1, out);
         self.forwarded = cumulative;
-        while let Some(run) = self.reassembly.take_cut_off(ExtendedTsn::MAX - 1) {
+    }
+
+    /// Drops the messages that miss a TSN up to `forwarded`.
+    fn cut_off(&mut self, forwarded: ExtendedTsn, out: &mut Outlet<'_>) {
+        self.forwarded = forwarded;
+        while let Some(run) = self.reassembly.take_cut_off(forwarded) {
+            self.forwarded = self.forwarded.max(run.last);
             Self::drop_run(&run, out);
             if self.partial == Some(run.first) {
                 self.partial = None;
@@ -305,15 +312,7 @@ impl Sequential {
         tracker: &TsnTracker,
         out: &mut Outlet<'_>,
     ) {
-        self.forwarded = forwarded;
-        while let Some(run) = self.reassembly.take_cut_off(forwarded) {
-            self.forwarded = self.forwarded.max(run.last);
-            Self::drop_run(&run, out);
-            if self.partial == Some(run.first) {
-                self.partial = None;
-                Self::truncate(&run, out);
-            }
-        }
+        self.cut_off(forwarded, out);
         // usrsctp also lists messages that it knows to be non-renegable, and further fragments of these may follow beyond the point.
         for (stream, sequence) in skipped {
             // If the receiver still holds fragments of a message, the message was not abandoned, whatever the list says.

@@ -2,12 +2,12 @@
 
 use anabranch_proto::{
     CloseReason, ReconfigurationError, ReconfigurationEvent as Event, ReconfigurationRequest as Request,
-    ReconfigurationResult as Result,
+    ReconfigurationResult as Result, ResetDirection::Outgoing,
 };
 use anabranch_wire::Tsn;
 use anabranch_wire::parameter::Parameter;
 
-use crate::fixture::{Fixture, config};
+use crate::fixture::{Fixture, config, only};
 use anabranch_wire::chunk::kind;
 
 /// 2³¹ after a TSN, as the fixture prints it.
@@ -170,6 +170,30 @@ fn acknowledgements_may_overtake_the_response() {
     fixture.sent();
     fixture.peer_sends(&[fixture.performed(0, 0, HALF)]);
     assert_eq!(fixture.sent(), [format!("DATA {} (1:0)", i32::MIN)]);
+}
+
+/// C2: data of any stream must be acknowledged.
+#[test]
+fn tsns_wait_for_all_data() {
+    let mut fixture = Fixture::new();
+    assert_eq!(fixture.ask(|ask| ask.reset_streams(only(&[1]), Outgoing)), Ok(()));
+    fixture.peer_sends(&[fixture.response(0, 1)]);
+    fixture.say(2);
+    fixture.sent();
+    assert_eq!(fixture.ask(|ask| ask.reset_association()), Ok(()));
+    assert!(fixture.sent().is_empty());
+}
+
+/// A late chunk of before the reset is dropped without an answer: its TSN would be reported as a duplicate of one that the peer may
+/// use again.
+#[test]
+fn old_data_gets_no_answer() {
+    let mut fixture = Fixture::new();
+    fixture.peer_data(0, 1, 0);
+    fixture.peer_sends(&[fixture.tsn_reset(0)]);
+    fixture.script.skip_answers();
+    fixture.peer_data(0, 1, 0);
+    fixture.script.expect_silence();
 }
 
 #[test]

@@ -222,3 +222,24 @@ fn requests_are_refused() {
     fixture.peer_sends(&[fixture.outgoing(2, u32::MAX, &[1])]);
     assert_eq!(fixture.sent(), ["RESPONSE 2 = 1"], "the peer may still send");
 }
+
+// A → IN 0 [1] → Z
+// A ← IN 0 [1] ← Z
+// A → RESPONSE 0 = 4 → Z
+/// Each endpoint would wait until the other has reset its streams: requests for incoming resets that cross are refused.
+#[test]
+fn incoming_requests_that_cross_do_not_block_each_other() {
+    let mut fixture = Fixture::new();
+    fixture.say(1);
+    fixture.acknowledge(0);
+    fixture.sent();
+    assert_eq!(fixture.ask(|ask| ask.reset_streams(only(&[1]), Incoming)), Ok(()));
+    assert_eq!(fixture.sent(), ["IN 0 [1]"]);
+    fixture.peer_sends(&[fixture.incoming(0, &[1])]);
+    assert_eq!(fixture.sent(), ["RESPONSE 0 = 4"]);
+    fixture.peer_sends(&[fixture.response(0, 4)]);
+    assert_eq!(
+        fixture.events(),
+        [answered(Request::ResetIncoming, Result::AlreadyInProgress)]
+    );
+}

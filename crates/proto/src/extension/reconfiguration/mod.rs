@@ -15,7 +15,8 @@
 //!   late one would be about TSNs of before the reset. Within 30 s after a reset (the maximum segment lifetime, §5.1.4) another one is
 //!   denied, because it would use the same TSNs again.
 //! * A peer that asks for a reset of incoming streams while another request of this endpoint is in flight, or while the streams have
-//!   unacknowledged data, is answered with "In progress"; the outgoing request follows.
+//!   unacknowledged data, is answered with "In progress"; the outgoing request follows. If an incoming reset that this endpoint asked for is
+//!   in flight, the answer is "Request already in progress", so that two such requests that cross do not wait for each other.
 
 mod answer;
 mod request;
@@ -602,7 +603,9 @@ impl Reconfiguration {
         if self.requests.covers(&streams) || (self.requests.is_idle() && parts.queue.are_at_zero(&streams)) {
             return NOTHING_TO_DO;
         }
-        if self.requests.waiting() >= MOST_WAITING || self.clearing.is_some() {
+        // If each endpoint waited for the reset that answers its own request, both would wait for ever.
+        let crosses = self.requests.pending(Request::ResetIncoming).is_some();
+        if crosses || self.requests.waiting() >= MOST_WAITING || self.clearing.is_some() {
             return ALREADY_IN_PROGRESS;
         }
         self.requests.push(Job {
