@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use anabranch_proto::{
     AssociationState, AssociationStats, CloseReason, Event, MessageId, MessagePart, PathId, PathRequestError,
-    SendError as CoreError, SendOptions, StreamId, StreamStats, Timestamp,
+    ReconfigurationError, ResetDirection, SendError as CoreError, SendOptions, StreamId, StreamSelection,
+    StreamStats, Timestamp,
 };
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -295,7 +296,8 @@ impl Association {
     }
 
     /// The next event: a path changed, a message was not delivered or was abandoned ([`Event::Abandoned`], with its id, its
-    /// context and whether any chunk of it was sent), the peer restarted, shut down or sent an ERROR. `None` when the
+    /// context and whether any chunk of it was sent), the peer restarted, shut down or sent an ERROR, streams were reset or added
+    /// ([`Event::Reconfiguration`]). `None` when the
     /// association has ended and all events are read. Events that other methods report ([`Event::Established`], `Readable`,
     /// `Writable`, `Dry`, `Closed`) are not returned. The association keeps the last 16,384 events, and the first 64 KiB of
     /// the peer's ERRORs. [`Association::stats`] also counts abandoned messages. Cancel safe.
@@ -311,6 +313,51 @@ impl Association {
             }
             changed.await;
         }
+    }
+
+    /// Resets streams (RFC 6525): their message numbers begin again, and the application that receives on them is told. Messages sent
+    /// before are delivered first; messages sent afterwards wait until the peer has answered. The answer is an event,
+    /// [`ReconfigurationEvent::Answered`](crate::ReconfigurationEvent::Answered); a reset by the peer is
+    /// [`ReconfigurationEvent::InboundReset`](crate::ReconfigurationEvent::InboundReset).
+    ///
+    /// ```no_run
+    /// # async fn example(association: anabranch::Association) -> Result<(), Box<dyn std::error::Error>> {
+    /// use anabranch::{ResetDirection, StreamId, StreamSelection};
+    ///
+    /// association.reset_streams(StreamSelection::Listed(vec![StreamId(3)]), ResetDirection::Outgoing)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`ReconfigurationError`]: above all, one request at a time may wait for its answer.
+    pub fn reset_streams(
+        &self,
+        streams: StreamSelection,
+        direction: ResetDirection,
+    ) -> Result<(), ReconfigurationError> {
+        self.shared()
+            .with(|state, now| state.core.reconfigure(now).reset_streams(streams, direction))
+    }
+
+    /// Adds streams (RFC 6525): `outgoing` to the peer, and asks the peer to add `incoming` in the other direction. They may be used after
+    /// the event [`ReconfigurationEvent::StreamsAdded`](crate::ReconfigurationEvent::StreamsAdded).
+    ///
+    /// # Errors
+    /// See [`ReconfigurationError`].
+    pub fn add_streams(&self, outgoing: u16, incoming: u16) -> Result<(), ReconfigurationError> {
+        self.shared()
+            .with(|state, now| state.core.reconfigure(now).add_streams(outgoing, incoming))
+    }
+
+    /// Resets the TSNs and all message numbers of both directions (RFC 6525 §5.1.4), when nothing is outstanding any more. At most once in
+    /// 30 s.
+    ///
+    /// # Errors
+    /// See [`ReconfigurationError`].
+    pub fn reset_association(&self) -> Result<(), ReconfigurationError> {
+        self.shared()
+            .with(|state, now| state.core.reconfigure(now).reset_association())
     }
 
     /// Shuts the association down gracefully (SHUTDOWN, RFC 9260 §9.2): accepts no more messages, and returns when each

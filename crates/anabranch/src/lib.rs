@@ -79,9 +79,10 @@ pub use anabranch_proto::{
     AssociationState, AssociationStats, BufferConfig, CloseReason, Config, ConfigError, ConnectOptions,
     Counters, DiscardNotice, EcnPathStats, EcnState, Event, Extensions, HeartbeatConfig, InterleavingConfig,
     MessageId, MessagePart, NrSackConfig, PartialReliabilityConfig, PathId, PathPair, PathRequestError,
-    PathState, PathStats, Payload, Ppid, RecoveryRules, Reliability, RetransmissionConfig, RtoConfig,
-    SackConfig, SchedulerKind, SchedulingError, SendOptions, StreamConfig, StreamId, StreamStats, T3Restart,
-    Undelivered,
+    PathState, PathStats, Payload, Ppid, ReconfigurationConfig, ReconfigurationError, ReconfigurationEvent,
+    ReconfigurationRequest, ReconfigurationResult, RecoveryRules, Reliability, ResetDirection,
+    RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind, SchedulingError, SendOptions, StreamConfig,
+    StreamId, StreamSelection, StreamStats, T3Restart, Undelivered,
 };
 pub use association::Association;
 pub use builder::EndpointBuilder;

@@ -20,7 +20,8 @@ pub(crate) fn to_json(stats: &AssociationStats) -> Value {
     json!({
         "partial_reliability": extensions.partial_reliability, "nr_sack": extensions.nr_sack,
         "selective_forward_tsn": extensions.selective_forward_tsn, "interleaving": extensions.interleaving,
-        "eca": extensions.eca, "ecn": extensions.ecn, "dynamic_addresses": extensions.dynamic_addresses,
+        "eca": extensions.eca, "ecn": extensions.ecn, "reconfiguration": extensions.reconfiguration,
+        "dynamic_addresses": extensions.dynamic_addresses,
         "authentication": authentication,
     })
 }

@@ -108,6 +108,8 @@ pub struct Config {
     /// The Adaptation Code Point of the protocol above SCTP (RFC 5061 §4.2.6), which the peer's application gets as
     /// [`crate::Event::AdaptationLayer`]. `None`, the default, sends no indication.
     pub adaptation_layer: Option<u32>,
+    /// Stream reconfiguration (RFC 6525).
+    pub reconfiguration: ReconfigurationConfig,
     /// How losses are detected and repaired. Default [`RecoveryRules::RACK`].
     pub recovery: RecoveryRules,
     /// The Initial TSN of this endpoint. `None`, the default, draws a random one for each association, as RFC 9260 §3.3.2 demands. A
@@ -266,6 +268,18 @@ pub struct InterleavingConfig {
     pub offer: bool,
 }
 
+/// Stream reconfiguration (RFC 6525): resets of streams, and more streams. [`StreamConfig::max_inbound`] limits the streams that the
+/// peer adds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReconfigurationConfig {
+    /// Whether RE-CONFIG is offered; it is used if both endpoints offer it. Default true.
+    pub offer: bool,
+    /// The most outbound streams, if the peer asks this endpoint to add some. Default 65,535.
+    pub max_outbound: u16,
+    /// Whether the peer may reset the TSNs and the SSNs of the association. Default true. With ECA-SCTP such requests are always denied.
+    pub association_reset: bool,
+}
+
 /// The stream scheduler, which chooses the stream of the next chunk (RFC 8260 §3). It chooses for a whole message, whatever its
 /// length, or with message interleaving for each chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -362,6 +376,11 @@ impl Default for Config {
             authentication: None,
             dynamic_addresses: None,
             adaptation_layer: None,
+            reconfiguration: ReconfigurationConfig {
+                offer: true,
+                max_outbound: u16::MAX,
+                association_reset: true,
+            },
             recovery: RecoveryRules::RACK,
             initial_tsn: None,
         }
@@ -570,6 +589,7 @@ impl Config {
         self.authentication = None;
         self.dynamic_addresses = None;
         self.adaptation_layer = None;
+        self.reconfiguration.offer = false;
         if self.multipath.mode == MultipathMode::Eca {
             self.multipath.mode = MultipathMode::Cmt;
         }

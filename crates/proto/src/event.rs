@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::message::MessageId;
 use crate::path_id::{PathId, PathState};
+use crate::reconfiguration::ReconfigurationEvent;
 
 /// An event for the application. [`crate::Association::poll_event`] returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +59,8 @@ pub enum Event {
     /// The Adaptation Code Point of the peer (RFC 5061 §4.2.6): ADAPTATION INDICATION, RFC 6458 §6.1.6. It follows
     /// [`Event::Established`], if the peer sent one.
     AdaptationLayer(u32),
+    /// Streams were reset or added, or the peer answered a request for it (RFC 6525 §6.1).
+    Reconfiguration(ReconfigurationEvent),
     /// The peer began a graceful shutdown and accepts no more messages (RFC 6458 §6.1.5).
     PeerShutdown,
     /// The association has ended (COMMUNICATION LOST or SHUTDOWN COMPLETE, RFC 9260 §11.2). It is the last event; `recv` still returns

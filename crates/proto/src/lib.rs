@@ -35,6 +35,7 @@ mod path;
 mod path_id;
 mod random;
 mod receive;
+mod reconfiguration;
 mod recovery;
 mod send;
 mod seq;
@@ -44,13 +45,15 @@ mod transmit;
 
 pub use anabranch_wire as wire;
 pub use anabranch_wire::{Ppid, StreamId, Tsn, VerificationTag};
-pub use association::{Association, AssociationState, AuthenticationKeys, BurstLimit, LocalAddresses};
+pub use association::{
+    Association, AssociationState, AuthenticationKeys, BurstLimit, LocalAddresses, Reconfigure,
+};
 pub use config::{
     AckRouting, AddressForm, AuthenticationConfig, BufferConfig, Config, ConfigError, CoupledControl,
     DiscardNotice, DynamicAddressConfig, EcaConfig, HeartbeatConfig, HmacAlgorithm, InterleavingConfig,
     LossDetection, MultipathConfig, MultipathMode, NrSackConfig, PartialReliabilityConfig, PathPair,
-    PathScheduler, RecoveryRules, RetransmissionConfig, RetransmissionPolicy, RtoConfig, SackConfig,
-    SchedulerKind, SharedKey, StreamConfig, T3Restart,
+    PathScheduler, ReconfigurationConfig, RecoveryRules, RetransmissionConfig, RetransmissionPolicy,
+    RtoConfig, SackConfig, SchedulerKind, SharedKey, StreamConfig, T3Restart,
 };
 pub use ecn::{EcnCodepoint, EcnState};
 pub use endpoint::{AssociationId, ConnectOptions, Endpoint, Handling};
@@ -65,6 +68,10 @@ pub use icmp::{IcmpKind, IcmpMessage};
 pub use inbound::Inbound;
 pub use message::{MessageId, MessagePart, Payload, Reliability, SendOptions};
 pub use path_id::{PathId, PathState};
+pub use reconfiguration::{
+    ReconfigurationError, ReconfigurationEvent, ReconfigurationRequest, ReconfigurationResult,
+    ResetDirection, StreamSelection,
+};
 pub use stats::{
     AssociationStats, AuthenticationStats, Counters, EcnPathStats, Extensions, PathStats, StreamStats,
 };

@@ -94,6 +94,10 @@ pub struct Counters {
     pub ecnes_sent: u64,
     /// ECNE chunks received.
     pub ecnes_received: u64,
+    /// RE-CONFIG chunks sent, retransmissions and responses included (RFC 6525).
+    pub reconfigs_sent: u64,
+    /// RE-CONFIG chunks received, if stream reconfiguration was negotiated.
+    pub reconfigs_received: u64,
     /// Heartbeats sent.
     pub heartbeats_sent: u64,
     /// Path MTU probes sent (RFC 8899).
@@ -202,6 +206,8 @@ pub struct Extensions {
     pub eca: bool,
     /// ECN (draft-stewart-tsvwg-sctpecn): queues mark packets instead of dropping them.
     pub ecn: bool,
+    /// RE-CONFIG (RFC 6525): streams may be reset and added.
+    pub reconfiguration: bool,
     /// Authenticated chunks (RFC 4895).
     pub authentication: bool,
     /// Dynamic address reconfiguration (RFC 5061).

@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 
-use anabranch_proto::Event;
+use anabranch_proto::{Event, ReconfigurationEvent, StreamSelection};
 
 /// Limit of waiting events. At the limit, the oldest event is dropped.
 const MOST: usize = 16_384;
 /// Limit of the bytes of the peer's ERROR chunks in the queue. Each ERROR counts as its causes plus [`EACH`] bytes.
 const MOST_CAUSES: usize = 1 << 16;
+/// Limit of the streams that the events in the queue list. At the limit, the oldest events are dropped.
+const MOST_STREAMS: usize = 1 << 18;
 /// Approximate memory of an event without its causes, in bytes.
 const EACH: usize = 64;
 
@@ -15,6 +17,24 @@ const EACH: usize = 64;
 pub(crate) struct Events {
     waiting: VecDeque<Event>,
     causes: usize,
+    /// Streams that the events list.
+    streams: usize,
+}
+
+/// The streams that count against [`MOST_STREAMS`].
+fn streams(event: &Event) -> usize {
+    match event {
+        Event::Reconfiguration(
+            ReconfigurationEvent::InboundReset {
+                streams: StreamSelection::Listed(streams),
+                ..
+            }
+            | ReconfigurationEvent::OutboundReset {
+                streams: StreamSelection::Listed(streams),
+            },
+        ) => streams.len(),
+        _ => 0,
+    }
 }
 
 /// The bytes that count against [`MOST_CAUSES`].
@@ -32,7 +52,8 @@ impl Events {
         if self.causes + weight > MOST_CAUSES {
             return;
         }
-        if self.waiting.len() >= MOST {
+        self.streams += streams(&event);
+        while self.waiting.len() >= MOST || (self.streams > MOST_STREAMS && !self.waiting.is_empty()) {
             self.pop();
         }
         self.causes += weight;
@@ -43,6 +64,7 @@ impl Events {
     pub(crate) fn pop(&mut self) -> Option<Event> {
         let event = self.waiting.pop_front()?;
         self.causes -= weight(&event);
+        self.streams -= streams(&event);
         Some(event)
     }
 }

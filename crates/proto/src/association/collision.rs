@@ -98,10 +98,13 @@ impl Association {
                 return;
             }
             AssociationState::CookieWait => {}
-            // The INIT of this association itself, late: it may list addresses that the peer has deleted since (RFC 5061).
-            _ if peer.fields.tag == self.identity.peer_tag => {}
             _ => {
                 let added = added_addresses(&self.paths, &peer, inbound.remote.ip(), self.config.max_paths);
+                // The INIT of this association itself, late: the peer may have deleted addresses since (RFC 5061).
+                let is_own = peer.fields.tag == self.identity.peer_tag;
+                if !added.is_empty() && is_own && self.addresses.requests().is_some() {
+                    return;
+                }
                 if !added.is_empty() {
                     let cause = Cause::RestartWithNewAddresses(added);
                     self.control.reply(refuse(inbound, init.initiate_tag, &[cause]));

@@ -18,6 +18,7 @@ use crate::control::{ControlQueue, Request};
 use crate::event::{CloseReason, EndpointEvent, Event};
 use crate::extension::auth::{AuthParameters, Authentication, CookieAdmission, Signer, offer};
 use crate::extension::dynamic_addresses::DynamicAddresses;
+use crate::extension::reconfiguration::Reconfiguration;
 use crate::inbound::Inbound;
 use crate::negotiation::{
     CookieMint, InitFields, InitRefusal, Negotiated, PeerInit, StateCookie, TieTags, first_tsn,
@@ -75,6 +76,13 @@ impl Blueprint {
             receiver: Receiver::new(Tsn(0), 0, &self.config),
             control: ControlQueue::default(),
             ending: Ending::new(&self.config),
+            reconfiguration: Reconfiguration::new(
+                false,
+                &self.config,
+                false,
+                local_initial_tsn,
+                local_initial_tsn,
+            ),
             error_count: 0,
             notices: super::Notices::new(),
             counters: Counters::default(),
@@ -239,6 +247,13 @@ impl Association {
         if format.numbers_transmissions() {
             self.receiver.acknowledge_by_transmission();
         }
+        self.reconfiguration = Reconfiguration::new(
+            capabilities.has(Capabilities::RECONFIGURATION),
+            &self.config,
+            !capabilities.has(Capabilities::ECA),
+            self.identity.local_initial_tsn,
+            negotiated.peer_initial_tsn,
+        );
         let unsent = self.sending(now, |sender, cx| sender.adopt(cx, capabilities, negotiated));
         for undelivered in unsent {
             self.notices.tell(Event::Undelivered(undelivered));

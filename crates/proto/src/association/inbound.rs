@@ -173,20 +173,23 @@ impl Association {
                 self.abort_for_violation("data or an acknowledgement without the numbers of transmissions");
                 return Onward::Break(());
             }
-            kind::DATA => {
-                Data::decode(raw).map(|data| self.on_data(Arrival::of_data(data, None, inbound.len()), notes))
-            }
+            kind::DATA => Data::decode(raw)
+                .map(|data| self.on_data(now, Arrival::of_data(data, None, inbound.len()), notes)),
             kind::I_DATA => IData::decode(raw)
-                .map(|data| self.on_data(Arrival::of_i_data(data, None, inbound.len()), notes)),
+                .map(|data| self.on_data(now, Arrival::of_i_data(data, None, inbound.len()), notes)),
             kind::SACK => Sack::decode(raw).map(|sack| {
-                if self.state.sends_data() {
+                if self.state.sends_data()
+                    && !self.reconfiguration.is_former_ack(now, sack.cumulative_tsn_ack)
+                {
                     let packets = packets_answered(raw.flags);
                     self.sending(now, |sender, cx| sender.on_sack(cx, &sack, packets));
                 }
             }),
             kind::NR_SACK if self.capabilities.has(Capabilities::NR_SACK) => {
                 NrSack::decode(raw).map(|sack| {
-                    if self.state.sends_data() {
+                    if self.state.sends_data()
+                        && !self.reconfiguration.is_former_ack(now, sack.cumulative_tsn_ack)
+                    {
                         let packets = packets_answered(raw.flags);
                         self.sending(now, |sender, cx| sender.on_nr_sack(cx, &sack, packets));
                     }
@@ -297,11 +300,11 @@ impl Association {
             }
             Chunk::EData(chunk) => {
                 let carried = Some((chunk.transmission, chunk.policy));
-                self.on_data(Arrival::of_data(chunk.data, carried, inbound.len()), notes);
+                self.on_data(now, Arrival::of_data(chunk.data, carried, inbound.len()), notes);
             }
             Chunk::EIData(chunk) => {
                 let carried = Some((chunk.transmission, chunk.policy));
-                self.on_data(Arrival::of_i_data(chunk.data, carried, inbound.len()), notes);
+                self.on_data(now, Arrival::of_i_data(chunk.data, carried, inbound.len()), notes);
             }
             Chunk::CoopSack(sack) => {
                 if self.state.sends_data() {
@@ -317,12 +320,12 @@ impl Association {
             Chunk::ForwardTsn(forward) if self.capabilities.has(Capabilities::PARTIAL_RELIABILITY) => {
                 let skipped = forward.skipped();
                 let skipped = skipped.map(|skipped| (skipped.stream, skipped.ssn.0.into()));
-                self.on_forward(notes, |receiver| {
+                self.on_forward(now, forward.new_cumulative_tsn, notes, |receiver| {
                     receiver.on_forward(forward.new_cumulative_tsn, skipped)
                 });
             }
             Chunk::IForwardTsn(forward) if self.capabilities.has(Capabilities::I_FORWARD_TSN) => {
-                self.on_forward(notes, |receiver| {
+                self.on_forward(now, forward.new_cumulative_tsn, notes, |receiver| {
                     receiver.on_i_forward(forward.new_cumulative_tsn, forward.skipped())
                 });
             }
@@ -346,6 +349,7 @@ impl Association {
             Chunk::AsconfAck(ack) if self.capabilities.has(Capabilities::DYNAMIC_ADDRESSES) => {
                 self.on_asconf_ack(now, &ack);
             }
+            Chunk::ReConfig(chunk) => self.reconfigure(now).on_chunk(&chunk, notes),
             Chunk::Cwr(cwr) => self.sender.on_cwr(self.paths.last_arrival, &cwr),
             // A chunk type that was not negotiated is unknown, even if this endpoint could read it (§3.2).
             _ => return self.on_unknown(raw, notes),
@@ -354,13 +358,13 @@ impl Association {
     }
 
     /// DATA or I-DATA arrived, alone or in E-DATA or E-I-DATA.
-    fn on_data(&mut self, arrival: Arrival, notes: &mut PacketNotes) {
+    fn on_data(&mut self, now: Timestamp, arrival: Arrival, notes: &mut PacketNotes) {
         let Arrival {
             fragment,
             immediate,
             carried,
         } = arrival;
-        if !self.state.takes_data() {
+        if !self.state.takes_data() || self.reconfiguration.is_former_data(now, fragment.tsn) {
             return;
         }
         notes.data = true;
@@ -395,10 +399,12 @@ impl Association {
     /// A FORWARD-TSN (RFC 3758 §3.6) or I-FORWARD-TSN (RFC 8260 §2.3.1) arrived: acknowledged by the same rules as DATA.
     fn on_forward(
         &mut self,
+        now: Timestamp,
+        tsn: Tsn,
         notes: &mut PacketNotes,
         forward: impl FnOnce(&mut Receiver) -> Result<(), &'static str>,
     ) {
-        if !self.state.takes_data() {
+        if !self.state.takes_data() || self.reconfiguration.is_former_data(now, tsn) {
             return;
         }
         notes.data = true;

@@ -11,6 +11,7 @@ mod icmp;
 mod identity;
 mod inbound;
 mod notices;
+mod reconfiguration;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod recovery_model;
 mod scheduling;
@@ -26,6 +27,7 @@ use anabranch_wire::{StreamId, VerificationTag};
 use bytes::Bytes;
 
 pub(crate) use handshake::Blueprint;
+pub use reconfiguration::Reconfigure;
 pub use state::AssociationState;
 
 use crate::config::Config;
@@ -34,6 +36,7 @@ use crate::error::{PathRequestError, SendError};
 use crate::event::{CloseReason, EndpointEvent, Event};
 use crate::extension::auth::Authentication;
 use crate::extension::dynamic_addresses::DynamicAddresses;
+use crate::extension::reconfiguration::Reconfiguration;
 use crate::message::{MessageId, MessagePart, Persistence, SendOptions};
 use crate::negotiation::{Capabilities, CookieMint};
 use crate::path::{PathId, PathState, Paths};
@@ -81,6 +84,7 @@ pub struct Association {
     receiver: Receiver,
     control: ControlQueue,
     ending: Ending,
+    reconfiguration: Reconfiguration,
     /// The association's error counter: consecutive errors over all paths (§8.1).
     error_count: u32,
     notices: Notices,
@@ -274,6 +278,7 @@ impl Association {
     /// Called after any input: the next step of a shutdown, and the events of a send buffer that is no longer full and of readable
     /// messages.
     fn after_input(&mut self, now: Timestamp) {
+        self.reconfigure(now).advance();
         self.advance_shutdown(now);
         let writable = self.notices.wants_writable()
             && self.has_room()

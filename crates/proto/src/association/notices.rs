@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use anabranch_wire::cause::Causes;
 use bytes::Bytes;
 
+use super::reconfiguration::streams_of;
 use crate::event::{EndpointEvent, Event};
 use crate::message::UnsentMessage;
 use crate::path::{Path, Paths};
@@ -15,12 +16,17 @@ const MOST_WAITING: usize = 256;
 /// The most bytes of error causes in them.
 const MOST_CAUSES: usize = 1 << 16;
 
+/// The most streams that they list before the peer can add no more.
+const MOST_STREAMS: usize = 1 << 16;
+
 /// The queued events, and which of the recurring events were reported already.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     events: VecDeque<Event>,
     /// Bytes of the error causes of the peer in the queue.
     causes: usize,
+    /// Streams that the events in the queue list.
+    streams: usize,
     endpoint_events: VecDeque<EndpointEvent>,
     readable_told: bool,
     writable_wanted: bool,
@@ -37,6 +43,7 @@ impl Notices {
     }
 
     pub(crate) fn tell(&mut self, event: Event) {
+        self.streams += streams_of(&event);
         self.events.push_back(event);
     }
 
@@ -56,6 +63,11 @@ impl Notices {
         if self.events.len() < MOST_WAITING {
             self.tell(event);
         }
+    }
+
+    /// Whether so many events wait that the peer may cause no more.
+    pub(crate) fn is_backlogged(&self) -> bool {
+        self.events.len() >= MOST_WAITING || self.streams >= MOST_STREAMS
     }
 
     /// Reports that the state of a path changed.
@@ -89,6 +101,7 @@ impl Notices {
         if let Some(Event::PeerError(causes)) = &event {
             self.causes -= causes.as_bytes().len();
         }
+        self.streams -= event.as_ref().map_or(0, streams_of);
         event
     }
 

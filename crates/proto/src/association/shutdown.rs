@@ -159,16 +159,20 @@ impl Association {
 
     /// A SHUTDOWN arrived.
     pub(super) fn on_shutdown(&mut self, now: Timestamp, cumulative: Tsn) {
+        let acknowledges = !self.reconfiguration.is_former_ack(now, cumulative);
         match self.state {
             State::Established | State::ShutdownPending => {
                 self.state = State::ShutdownReceived;
                 self.ending.begin(now, self.sender.buffered_bytes());
                 self.notices.tell(Event::PeerShutdown);
-                self.sending(now, |sender, cx| sender.on_shutdown_cumulative(cx, cumulative));
+                if acknowledges {
+                    self.sending(now, |sender, cx| sender.on_shutdown_cumulative(cx, cumulative));
+                }
             }
-            State::ShutdownReceived => {
+            State::ShutdownReceived if acknowledges => {
                 self.sending(now, |sender, cx| sender.on_shutdown_cumulative(cx, cumulative))
             }
+            State::ShutdownReceived => {}
             // Both endpoints sent SHUTDOWN: each answers with SHUTDOWN ACK.
             State::ShutdownSent(_) => {
                 self.state = State::ShutdownAckSent(Request::unlimited());

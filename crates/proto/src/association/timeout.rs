@@ -36,6 +36,7 @@ impl Association {
                 self.state.request().and_then(Request::due),
                 self.addresses.requests().and_then(Requests::due),
                 self.ending.due(),
+                self.reconfiguration.due(self.state.sends_data()),
                 self.receiver.ack_deadline(),
                 self.sender.deadline(&self.config),
             ])
@@ -62,6 +63,9 @@ impl Association {
             // The shutdown takes too long: T5-shutdown-guard ends it with an ABORT in any state (§9.2).
             let cause = Cause::ProtocolViolation(Bytes::from_static(b"the shutdown takes too long"));
             self.abort_with(cause, self.state.reason_of_silence(CloseReason::ShutdownTimedOut));
+        }
+        if is_due(self.reconfiguration.due(self.state.sends_data())) {
+            self.reconfigure(now).on_timer();
         }
         self.sender.on_window_probe_timer(now);
         if let Some(path) = self.sending(now, Sender::on_forward_timer) {

@@ -1,13 +1,14 @@
 //! The extensions beyond RFC 9260, one module each. The rest of the core calls them at these places: when a message is abandoned
 //! (`message/persistence.rs`), for the content of acknowledgements (`recovery/ack_report.rs`), for chunks sent in addition to data
-//! ([`ControlSources`], here), for a limit on less urgent data in flight (`stream_priority`), and for data that the receiver need not wait
-//! for (`receive/forward.rs`).
+//! ([`ControlSources`], here), for a limit on less urgent data in flight (`stream_priority`), for data that the receiver need not wait
+//! for (`receive/forward.rs`), and for changes of the streams (`association/reconfiguration.rs`).
 
 pub(crate) mod auth;
 pub(crate) mod dynamic_addresses;
 pub(crate) mod eca;
 pub(crate) mod ecn;
 pub(crate) mod partial_reliability;
+pub(crate) mod reconfiguration;
 pub(crate) mod stream_priority;
 pub(crate) mod time_sensitive;
 

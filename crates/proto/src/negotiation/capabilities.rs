@@ -41,8 +41,11 @@ impl Capabilities {
     /// AUTH (RFC 4895): offered by parameters of its own, and listed.
     pub(crate) const AUTHENTICATION: Self = Self(1 << 11);
 
+    /// RE-CONFIG (RFC 6525).
+    pub(crate) const RECONFIGURATION: Self = Self(1 << 10);
+
     /// The chunk types whose listing in the Supported Extensions parameter offers each extension (RFC 5061 §4.2.7).
-    const CHUNKS: [(u8, Self); 11] = [
+    const CHUNKS: [(u8, Self); 12] = [
         (kind::FORWARD_TSN, Self::PARTIAL_RELIABILITY),
         (kind::NR_SACK, Self::NR_SACK),
         (
@@ -57,6 +60,7 @@ impl Capabilities {
         (experimental_kind::E_I_DATA, Self::E_I_DATA),
         (kind::ASCONF, Self::ASCONF),
         (kind::ASCONF_ACK, Self::ASCONF_ACK),
+        (kind::RE_CONFIG, Self::RECONFIGURATION),
     ];
 
     /// The extensions that this endpoint offers.
@@ -80,6 +84,7 @@ impl Capabilities {
                 Self::AUTHENTICATION,
             ),
             (config.dynamic_addresses.is_some(), Self::DYNAMIC_ADDRESSES),
+            (config.reconfiguration.offer, Self::RECONFIGURATION),
         ];
         let offered = offers.into_iter().filter(|(offered, _)| *offered);
         Self(offered.fold(0, |bits, (_, one)| bits | one.0))
@@ -150,11 +155,14 @@ impl Capabilities {
         }
     }
 
-    /// Whether a chunk type belongs to ECA-SCTP or ECN and that was not negotiated: the chunk is then not parsed. A number that ECA-SCTP
+    /// Whether a chunk type belongs to ECA-SCTP, ECN or stream reconfiguration and that was not negotiated: the chunk is then not parsed. A number that ECA-SCTP
     /// uses here may mean another chunk type to the peer.
     pub(crate) fn leave_unknown(self, kind: u8, numbers: ExperimentalChunkTypes) -> bool {
         if matches!(kind, kind::ECNE | kind::CWR) {
             return !self.has(Self::ECN);
+        }
+        if kind == kind::RE_CONFIG {
+            return !self.has(Self::RECONFIGURATION);
         }
         let of_eca = matches!(
             numbers.here(kind),
@@ -207,6 +215,7 @@ impl Capabilities {
             ecn: self.has(Self::ECN),
             authentication: self.has(Self::AUTHENTICATION),
             dynamic_addresses: self.has(Self::DYNAMIC_ADDRESSES),
+            reconfiguration: self.has(Self::RECONFIGURATION),
         }
     }
 

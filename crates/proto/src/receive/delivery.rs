@@ -18,6 +18,8 @@ struct InboundStream {
     next: u64,
     /// Messages whose turn has not come, and abandoned ones that are still to be skipped.
     waiting: BTreeMap<u64, Slot>,
+    /// Whether the stream is in [`InboundStreams::used`].
+    used: bool,
 }
 
 /// A message whose turn has not come.
@@ -94,6 +96,8 @@ pub(super) enum Turn {
 #[derive(Debug, Default)]
 pub(super) struct InboundStreams {
     streams: Paged<InboundStream>,
+    /// The streams of which a message has arrived or was skipped since all were last reset: a reset of all streams visits only these.
+    used: Vec<StreamId>,
     /// Number of [`Slot::Skipped`] entries, which has a limit like the number of chunks.
     skipped: usize,
 }
@@ -106,7 +110,11 @@ impl InboundStreams {
     /// `missing_below` TSNs. With this bound the 16 bits of an SSN are never ambiguous. Serial number arithmetic alone would treat a
     /// message 40,000 ahead of a lost one as old.
     pub(super) fn turn(&mut self, id: StreamId, sequence: u32, missing_below: u64) -> Turn {
-        let ahead = ahead(self.streams.touch(id).next, sequence);
+        let stream = self.streams.touch(id);
+        if !core::mem::replace(&mut stream.used, true) {
+            self.used.push(id);
+        }
+        let ahead = ahead(stream.next, sequence);
         if ahead == 0 {
             Turn::Now
         } else if u64::from(ahead) <= missing_below {
@@ -160,6 +168,9 @@ impl InboundStreams {
     /// `deliver`. Each skipped message had at least one of the `span` skipped TSNs, which tells SSNs ahead from those behind.
     pub(super) fn skip_to(&mut self, id: StreamId, sequence: u32, span: u64, mut deliver: impl FnMut(Held)) {
         let stream = self.streams.touch(id);
+        if !core::mem::replace(&mut stream.used, true) {
+            self.used.push(id);
+        }
         let ahead = u64::from(ahead(stream.next, sequence));
         if ahead >= span {
             return;
@@ -191,6 +202,9 @@ impl InboundStreams {
     ) {
         let room = self.skipped < most;
         let stream = self.streams.touch(id);
+        if !core::mem::replace(&mut stream.used, true) {
+            self.used.push(id);
+        }
         let ahead = u64::from(ahead(stream.next, sequence));
         if ahead == 0 {
             self.advance(id, deliver);
@@ -202,6 +216,32 @@ impl InboundStreams {
             }
             self.go_on(id, &mut deliver);
         }
+    }
+
+    /// The streams that a reset of all streams concerns.
+    pub(super) fn take_used(&mut self) -> Vec<StreamId> {
+        let used = core::mem::take(&mut self.used);
+        for id in &used {
+            if let Some(stream) = self.streams.at_mut(*id) {
+                stream.used = false;
+            }
+        }
+        used
+    }
+
+    /// The next message of the stream has SSN 0 (RFC 6525 §5.2.2 E3). Messages that wait for their turn are passed to `deliver`.
+    pub(super) fn reset(&mut self, id: StreamId, mut deliver: impl FnMut(Held)) {
+        let Some(stream) = self.streams.at_mut(id) else {
+            return;
+        };
+        for slot in core::mem::take(&mut stream.waiting).into_values() {
+            match slot {
+                Slot::Waits(held) => deliver(held),
+                Slot::Skipped => self.skipped -= 1,
+            }
+        }
+        // Numbers do not decrease: the next one whose low 16 bits are 0.
+        stream.next = stream.next.next_multiple_of(1 << 16);
     }
 
     /// First TSN and number of chunks of every waiting message, in any order.
@@ -232,6 +272,7 @@ impl InboundStreams {
             Slot::Skipped => (bytes, chunks),
         });
         self.skipped = 0;
+        self.used.clear();
         self.streams.clear();
         sums
     }

@@ -64,6 +64,13 @@ impl Receiver {
         if point > self.tracker.cumulative() + MAX_AHEAD {
             return Err("a FORWARD-TSN is too far ahead of the cumulative TSN");
         }
+        if self
+            .deferral
+            .as_ref()
+            .is_some_and(|deferral| deferral.refuses_notice(point))
+        {
+            return Ok(None);
+        }
         let skipped = self.tracker.skip_to(point);
         // A FORWARD-TSN that is not ahead is a retransmission: the acknowledgement of the first one may be lost.
         if skipped.is_none() || self.tracker.has_gaps() {
@@ -76,7 +83,11 @@ impl Receiver {
     /// stream stops waiting for the message. Nothing else changes: acknowledgements continue to report the chunk missing.
     pub(crate) fn on_selective_forward(&mut self, tsn: Tsn, stream: StreamId, sequence: u32) {
         let tsn = self.tracker.extend(tsn);
-        if stream.0 >= self.inbound_streams || !self.tracker.is_missing(tsn) {
+        let refused = self
+            .deferral
+            .as_ref()
+            .is_some_and(|deferral| deferral.refuses_notice(tsn));
+        if refused || stream.0 >= self.inbound_streams || !self.tracker.is_missing(tsn) {
             return;
         }
         let missing_below = tsn - self.tracker.cumulative() - 1;

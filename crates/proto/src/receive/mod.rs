@@ -14,6 +14,7 @@ mod reassembly;
 pub(crate) mod reassembly_model;
 mod receive_window;
 mod renege;
+mod reset;
 mod sequential;
 mod tsn_tracker;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -36,6 +37,7 @@ use delivery::{Outlet, Ready};
 use interleaved::Interleaved;
 use receive_window::ReceiveWindow;
 use renege::Renegable;
+use reset::Deferral;
 use sequential::Sequential;
 pub(crate) use tsn_tracker::{Arrival, TsnTracker};
 
@@ -113,6 +115,8 @@ pub(crate) struct Receiver {
     /// Data that gap ack blocks acknowledged and that the receiver may drop if the receive window is full.
     renegable: Renegable,
     reneged: u64,
+    /// Data that waits for a reset of its stream (RFC 6525).
+    deferral: Option<Box<Deferral>>,
 }
 
 impl Receiver {
@@ -132,6 +136,7 @@ impl Receiver {
             buffers: buffers.clone(),
             renegable: Renegable::new(config.nr_sack.may_renege),
             reneged: 0,
+            deferral: None,
         }
     }
 
@@ -146,6 +151,14 @@ impl Receiver {
         }
         self.messages = Messages::Sequential(Sequential::new(&self.buffers));
         self.renegable.clear();
+        for (_, fragment) in self
+            .deferral
+            .take()
+            .into_iter()
+            .flat_map(|deferral| deferral.into_held())
+        {
+            self.window.release(fragment.payload.len(), 1);
+        }
         self.inbound_streams = inbound_streams;
     }
 
@@ -249,6 +262,15 @@ impl Receiver {
         // Parts of a message also wait in the application, until it has joined them.
         if (many && len <= SMALL) || ((many || !whole) && len * 4 < fragment.datagram) {
             fragment.payload = Bytes::copy_from_slice(&fragment.payload);
+        }
+        if let Some(deferral) = &mut self.deferral {
+            match deferral.take(tsn, fragment) {
+                Some(due) => fragment = due,
+                None => {
+                    self.tracker.withhold(tsn);
+                    return Verdict::Accepted;
+                }
+            }
         }
         match self.messages() {
             (Messages::Sequential(sequential), mut out, tracker) => {

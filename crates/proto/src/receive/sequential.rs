@@ -10,6 +10,7 @@ use super::tsn_tracker::TsnTracker;
 use super::{Fragment, Verdict};
 use crate::config::BufferConfig;
 use crate::message::{MessagePart, Payload};
+use crate::reconfiguration::StreamSelection;
 use crate::seq::{ExtendedTsn, Run};
 
 /// The incomplete messages and those whose turn has not come.
@@ -45,6 +46,36 @@ impl Sequential {
     pub(super) fn clear(&mut self, out: &mut Outlet<'_>) {
         for (bytes, chunks) in [self.reassembly.clear(), self.streams.clear()] {
             out.window.release(bytes, chunks);
+        }
+    }
+
+    /// Streams are reset (RFC 6525 §5.2.2 E3).
+    pub(super) fn reset_streams(&mut self, selection: &StreamSelection, out: &mut Outlet<'_>) {
+        let streams = match selection {
+            StreamSelection::All => self.streams.take_used(),
+            StreamSelection::Listed(streams) => streams.clone(),
+        };
+        for stream in streams {
+            self.streams.reset(stream, |held| out.deliver_waiting(held));
+        }
+    }
+
+    /// All incomplete messages will not be completed (RFC 6525 §5.2.4 G4).
+    pub(super) fn drop_incomplete(&mut self, cumulative: ExtendedTsn, out: &mut Outlet<'_>) {
+        self.cut_off(ExtendedTsn::MAX - 1, out);
+        self.forwarded = cumulative;
+    }
+
+    /// Drops the messages that miss a TSN up to `forwarded`.
+    fn cut_off(&mut self, forwarded: ExtendedTsn, out: &mut Outlet<'_>) {
+        self.forwarded = forwarded;
+        while let Some(run) = self.reassembly.take_cut_off(forwarded) {
+            self.forwarded = self.forwarded.max(run.last);
+            Self::drop_run(&run, out);
+            if self.partial == Some(run.first) {
+                self.partial = None;
+                Self::truncate(&run, out);
+            }
         }
     }
 
@@ -115,7 +146,7 @@ impl Sequential {
     ) -> Verdict {
         match self
             .reassembly
-            .insert(tsn, fragment, |neighbour| tracker.contains(neighbour))
+            .insert(tsn, fragment, |neighbour| tracker.is_processed(neighbour))
         {
             Ok(first) => {
                 if self.partial != Some(first) {
@@ -281,15 +312,7 @@ impl Sequential {
         tracker: &TsnTracker,
         out: &mut Outlet<'_>,
     ) {
-        self.forwarded = forwarded;
-        while let Some(run) = self.reassembly.take_cut_off(forwarded) {
-            self.forwarded = self.forwarded.max(run.last);
-            Self::drop_run(&run, out);
-            if self.partial == Some(run.first) {
-                self.partial = None;
-                Self::truncate(&run, out);
-            }
-        }
+        self.cut_off(forwarded, out);
         // usrsctp also lists messages that it knows to be non-renegable, and further fragments of these may follow beyond the point.
         for (stream, sequence) in skipped {
             // If the receiver still holds fragments of a message, the message was not abandoned, whatever the list says.

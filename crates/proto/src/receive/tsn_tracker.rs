@@ -28,6 +28,8 @@ pub(crate) struct TsnTracker {
     /// The TSNs above `cumulative` that have arrived.
     above: Runs,
     duplicates: Vec<Tsn>,
+    /// TSNs that have arrived and whose data waits for a reset of its stream (RFC 6525): reassembly does not have it yet.
+    withheld: Runs,
 }
 
 impl TsnTracker {
@@ -36,6 +38,7 @@ impl TsnTracker {
             cumulative: first_extended_tsn(initial_tsn) - 1,
             above: Runs::default(),
             duplicates: Vec::new(),
+            withheld: Runs::default(),
         }
     }
 
@@ -95,6 +98,21 @@ impl TsnTracker {
         self.above.contains(tsn)
     }
 
+    /// Whether reassembly has had the data of a TSN, or never will.
+    pub(crate) fn is_processed(&self, tsn: ExtendedTsn) -> bool {
+        self.contains(tsn) && (self.withheld.is_empty() || !self.withheld.contains(tsn))
+    }
+
+    /// The data of a TSN that has arrived waits.
+    pub(crate) fn withhold(&mut self, tsn: ExtendedTsn) {
+        self.withheld.insert(Run::of(tsn));
+    }
+
+    /// The data of a TSN waits no more.
+    pub(crate) fn process(&mut self, tsn: ExtendedTsn) {
+        self.withheld.remove(Run::of(tsn));
+    }
+
     /// Records a new TSN.
     pub(crate) fn record(&mut self, tsn: ExtendedTsn) {
         if tsn == self.cumulative + 1 {
@@ -127,6 +145,24 @@ impl TsnTracker {
         self.cumulative = tsn;
         self.climb();
         Some(ahead)
+    }
+
+    /// The peer continues with this TSN (RFC 6525 §5.2.4, §5.2.7 H5). If it is close behind the next missing one, chunks from it on have
+    /// arrived already, and nothing changes. Otherwise no lower TSN will arrive. Extended TSNs never decrease.
+    pub(crate) fn continue_at(&mut self, tsn: Tsn) {
+        let behind = (self.cumulative as u32).wrapping_add(1).wrapping_sub(tsn.0);
+        if u64::from(behind) <= MAX_AHEAD {
+            return;
+        }
+        let ahead = u64::from(behind.wrapping_neg());
+        self.duplicates.clear();
+        if ahead > MAX_AHEAD {
+            self.above.clear();
+            self.withheld.clear();
+            self.cumulative += ahead;
+        } else {
+            self.skip_to(self.cumulative + ahead);
+        }
     }
 
     /// Whether a TSN is missing, and a gap ack block could report its arrival.

@@ -153,9 +153,17 @@ impl Outstanding {
         self.base + self.chunks.len() as u64
     }
 
-    #[cfg(any(test, feature = "fuzzing"))]
+    /// The TSN of the next chunk.
     pub(crate) fn next_tsn(&self) -> Tsn {
         Tsn(self.next_index() as u32)
+    }
+
+    /// Nothing is outstanding, and the next chunk has this TSN (RFC 6525 §5.2.7 H5). Extended TSNs never decrease.
+    pub(crate) fn continue_at(&mut self, tsn: Tsn) {
+        debug_assert!(self.is_empty(), "a TSN reset waits until nothing is outstanding");
+        self.base += u64::from(tsn.0.wrapping_sub(self.base as u32));
+        self.forwarded.clear();
+        self.open.clear();
     }
 
     /// Whether a gap ack block could still report another chunk.

@@ -50,6 +50,18 @@ pub(super) struct MessageNumbers {
     unordered: u32,
 }
 
+impl MessageNumbers {
+    /// The number of the next ordered message.
+    pub(super) fn ordered(&self) -> u32 {
+        self.ordered
+    }
+
+    /// The number of the next unordered message; 0 without interleaving.
+    pub(super) fn unordered(&self) -> u32 {
+        self.unordered
+    }
+}
+
 impl DataFormat {
     /// The chunk type on the wire, with these numbers of the experimental chunk types.
     pub(crate) fn kind(self, types: ExperimentalChunkTypes) -> u8 {

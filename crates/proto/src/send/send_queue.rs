@@ -2,6 +2,8 @@
 //!
 //! A fragment gets its stream sequence number, and from `outstanding` its TSN, only when it is sent.
 
+mod hold;
+
 use core::num::NonZeroU16;
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -20,6 +22,7 @@ use crate::message::{MessageId, SendOptions};
 use crate::paged::Paged;
 use crate::stats::StreamStats;
 use crate::time::Timestamp;
+use hold::Hold;
 
 /// The parts after the one that is being sent.
 #[derive(Debug, Default)]
@@ -114,6 +117,8 @@ struct OutboundStream {
     /// A message that was dropped while its parts were still being given: its further parts are dropped too.
     dropping: Option<MessageId>,
     next: MessageNumbers,
+    /// Whether messages are held back until the stream is reset: see [`Hold`].
+    held: bool,
     stats: StreamStats,
 }
 
@@ -131,6 +136,8 @@ pub(crate) struct SendQueue {
     bytes: usize,
     messages: usize,
     perishable: Perishable,
+    /// The streams that are being reset, if there are any (RFC 6525 §5.1.2 A1).
+    hold: Option<Hold>,
 }
 
 impl SendQueue {
@@ -145,6 +152,7 @@ impl SendQueue {
             bytes: 0,
             messages: 0,
             perishable: Perishable::default(),
+            hold: None,
         }
     }
 
@@ -233,12 +241,18 @@ impl SendQueue {
         }
         let message = Message::new(next_message, now, options, part, end);
         let persistence = message.persistence;
+        let held = self
+            .hold
+            .as_mut()
+            .is_some_and(|hold| hold.takes(stream, state.held, &state.messages));
         state.messages.push_back(message);
         state.stats.messages += 1;
         state.stats.bytes += size as u64;
         state.stats.queued_bytes += size;
         state.stats.queued_messages += 1;
-        self.scheduler.on_message(stream, next_message);
+        if !held {
+            self.scheduler.on_message(stream, next_message);
+        }
         self.note_persistence(persistence, next_message, stream, true);
         self.next_message += 1;
         self.messages += 1;
@@ -332,7 +346,10 @@ impl SendQueue {
             bytes: len,
             ended: ending,
             interleaves,
-            more: !stream.messages.is_empty(),
+            more: match &self.hold {
+                None => !stream.messages.is_empty(),
+                Some(hold) => hold.unheld(stream.held, &stream.messages) > 0,
+            },
         };
         self.scheduler.accept(id, accepted);
         // A message that has begun is not abandoned for others any more. It may still expire until all of it was sent.
@@ -431,7 +448,13 @@ impl SendQueue {
         if !message.complete {
             stream.dropping = Some(message.id);
         }
-        let left = stream.messages.len();
+        let left = match &mut self.hold {
+            None => stream.messages.len(),
+            Some(hold) => {
+                hold.forget(stream.held, message.id);
+                hold.unheld(stream.held, &stream.messages)
+            }
+        };
         let unordered = message.unordered;
         let unsent = message.unsent(id, self.format.number(&stream.next, unordered));
         if message.begun {
@@ -494,7 +517,9 @@ impl SendQueue {
         for stream in self.streams.iter_mut().filter_map(|(_, stream)| stream.as_mut()) {
             stream.next = MessageNumbers::default();
             stream.dropping = None;
+            stream.held = false;
         }
+        self.hold = None;
         self.scheduler.clear();
         dropped
     }
@@ -578,8 +603,13 @@ impl SendQueue {
     fn waiting(&mut self) -> Vec<(MessageId, StreamId)> {
         let streams = self.streams.iter_mut();
         let streams = streams.filter_map(|(id, stream)| Some((id, stream.as_deref()?)));
+        let hold = self.hold.as_ref();
         let mut waiting: Vec<_> = streams
-            .flat_map(|(id, stream)| stream.messages.iter().map(move |message| (message.id, id)))
+            .flat_map(|(id, stream)| {
+                let messages = &stream.messages;
+                let sent = hold.map_or(messages.len(), |hold| hold.unheld(stream.held, messages));
+                messages.iter().take(sent).map(move |message| (message.id, id))
+            })
             .collect();
         waiting.sort_unstable();
         waiting

@@ -25,7 +25,7 @@ const ROOMS: [&[&str]; 8] = [
 
 /// Files of no room: types that several rooms, or the application and a room, hand to each other. All rooms may import them. They
 /// themselves import only the vocabulary and the first group of rooms.
-const VOCABULARY: [&str; 12] = [
+const VOCABULARY: [&str; 13] = [
     "controller",
     "ecn",
     "error",
@@ -36,6 +36,7 @@ const VOCABULARY: [&str; 12] = [
     "paged",
     "path_id",
     "random",
+    "reconfiguration",
     "stats",
     "time",
 ];

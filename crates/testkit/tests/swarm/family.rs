@@ -109,14 +109,11 @@ pub(super) fn settle(pair: &mut Pair) {
         sides.all(|side| is_known(pair, side) && !pair.association_mut(side).local_addresses().is_pending())
     };
     let limit = pair.now() + SETTLED_LIMIT;
-    let is_settled = pair.run_to(limit, settled);
-    let told = Side::BOTH.map(|side| pair.events(side));
-    assert!(
-        is_settled,
-        "A {:?}, Z {:?}, {told:?}",
-        known(pair, Side::A),
-        known(pair, Side::Z)
-    );
+    if !pair.run_to(limit, settled) {
+        let told = Side::BOTH.map(|side| pair.events(side));
+        let [a, z] = Side::BOTH.map(|side| known(pair, side));
+        panic!("A {a:?}, Z {z:?}, {told:?}");
+    }
 }
 
 /// The addresses of a host, and those that its peer has paths to.

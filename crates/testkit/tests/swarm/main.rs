@@ -12,8 +12,8 @@ use anabranch_netsim::{Generator, LinkConfig, LossModel, Probability, QueueLimit
 use anabranch_proto::controller::{BbrConfig, CongestionControl};
 use anabranch_proto::{
     AckRouting, AssociationState, CloseReason, Config, ConnectOptions, Counters, CoupledControl, Event,
-    MultipathConfig, MultipathMode, PathScheduler, RecoveryRules, RetransmissionPolicy, SchedulerKind,
-    StreamId, Tsn,
+    MultipathConfig, MultipathMode, PathScheduler, ReconfigurationError, ReconfigurationEvent, RecoveryRules,
+    ResetDirection, RetransmissionPolicy, SchedulerKind, StreamId, StreamSelection, Tsn,
 };
 use anabranch_testkit::{Ledger, PORT, Pair, Seeds, Setup, Side, Violation};
 use bytes::Bytes;
@@ -30,7 +30,7 @@ const REPEATED: Seeds = Seeds {
 const HEALED_LIMIT: Duration = Duration::from_secs(1800);
 
 /// Events that the runs must reach together.
-const MUST_REACH: [&str; 24] = [
+const MUST_REACH: [&str; 29] = [
     "RACK",
     "CUBIC",
     "BBR",
@@ -55,6 +55,11 @@ const MUST_REACH: [&str; 24] = [
     "FORWARD-PSN",
     "authentication",
     "changed addresses",
+    "inbound reset",
+    "outbound reset",
+    "association reset",
+    "streams added",
+    "reset, interleaving",
 ];
 
 const SCHEDULERS: [SchedulerKind; 6] = [
@@ -109,6 +114,8 @@ fn run(seed: u64) -> Vec<&'static str> {
 
 struct Story {
     seed: u64,
+    /// Draws for stream reconfiguration, apart from the others: seeds of before it keep their stories.
+    reconfigurations: Generator,
     pair: Pair,
     paths: usize,
     /// The messages that A and Z sent.
@@ -309,6 +316,7 @@ impl Story {
         let sent = sent.map(|ledger| ledger.with_expendable(every));
         Self {
             seed,
+            reconfigurations: Generator::of_process(seed, "swarm reconfiguration"),
             pair: setup.build(),
             paths,
             sent,
@@ -379,6 +387,46 @@ impl Story {
         assert!(done.is_ok(), "seed {}: {done:?}", self.seed);
     }
 
+    /// Resets streams or TSNs, or adds streams. A request may be refused, above all because another one waits for its answer.
+    fn reconfigure(&mut self, side: Side) {
+        let random = &mut self.reconfigurations;
+        if random.below(2) == 0 || self.pair.state(side) != Some(AssociationState::Established) {
+            return;
+        }
+        let now = self.pair.now();
+        let association = self.pair.association_mut(side);
+        let streams = association.outbound_streams();
+        let direction = pick(
+            random,
+            &[
+                ResetDirection::Outgoing,
+                ResetDirection::Incoming,
+                ResetDirection::Both,
+            ],
+        );
+        let ask = association.reconfigure(now);
+        let done = match random.below(8) {
+            0 => ask.reset_association(),
+            1 => ask.add_streams(random.below(3) as u16, random.below(3) as u16),
+            2 => ask.reset_streams(StreamSelection::All, direction),
+            _ => {
+                let count = 1 + random.below(8);
+                let listed = (0..count).map(|_| StreamId(random.below(u64::from(streams)) as u16));
+                ask.reset_streams(StreamSelection::Listed(listed.collect()), direction)
+            }
+        };
+        let refused = matches!(
+            done,
+            Ok(())
+                | Err(ReconfigurationError::InProgress
+                    | ReconfigurationError::NotSupported
+                    | ReconfigurationError::Empty
+                    | ReconfigurationError::InvalidStream(_)
+                    | ReconfigurationError::AssociationReset)
+        );
+        assert!(refused, "seed {}: {done:?}", self.seed);
+    }
+
     /// Traffic in both directions while paths fail and readers pause.
     fn trouble(&mut self, random: &mut Generator) {
         for step in 0..3 + random.below(10) {
@@ -391,6 +439,7 @@ impl Story {
             let off = random.below(2) == 0;
             self.reorder(random, side);
             self.readdress();
+            self.reconfigure(side);
             match random.below(6) {
                 0 => self.pair.cut(path, off),
                 1 => self.pair.set_reading(side, !off),
@@ -457,6 +506,30 @@ impl Story {
         family::settle(&mut self.pair);
         self.check_arrivals();
         self.note_counters();
+        self.note_reconfigurations();
+    }
+
+    fn note_reconfigurations(&mut self) {
+        let interleaves = self.pair.association(Side::A).stats().extensions.interleaving;
+        for side in Side::BOTH {
+            for (_, _, event) in &self.pair.talker(side).events {
+                let Event::Reconfiguration(event) = event else {
+                    continue;
+                };
+                let what = match event {
+                    ReconfigurationEvent::InboundReset { .. } => "inbound reset",
+                    ReconfigurationEvent::OutboundReset { .. } => "outbound reset",
+                    ReconfigurationEvent::AssociationReset { .. } => "association reset",
+                    ReconfigurationEvent::StreamsAdded { .. } => "streams added",
+                    _ => continue,
+                };
+                for what in [Some(what), Some("reset, interleaving").filter(|_| interleaves)] {
+                    if let Some(what) = what.filter(|what| !self.reached.contains(what)) {
+                        self.reached.push(what);
+                    }
+                }
+            }
+        }
     }
 
     fn mend(&mut self) {

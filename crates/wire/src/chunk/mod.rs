@@ -43,7 +43,7 @@ pub use i_data::{IData, IDataWriter};
 pub use init::{Init, InitAck};
 pub use nr_sack::{NrSack, NrSackWriter};
 pub use pad::Pad;
-pub use reconfiguration::ReConfig;
+pub use reconfiguration::{ReConfig, ReConfigContents, ReConfigError};
 pub use sack::{GapAckBlock, GapAckBlocks, Sack, SackWriter, TsnList, packets_answered};
 pub use shutdown::{Shutdown, ShutdownComplete};
 pub use types::ChunkTypes;

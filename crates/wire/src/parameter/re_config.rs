@@ -31,6 +31,24 @@ impl StreamList {
             .map(|entry| StreamId(u16::from_be_bytes([entry[0], entry[1]])))
     }
 
+    /// Whether the list is empty, and so stands for all streams.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The number of entries.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.len() / 2
+    }
+
+    /// The same list in memory of its own. A list that was decoded keeps its whole datagram in memory.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self(Bytes::copy_from_slice(&self.0))
+    }
+
     pub(super) fn as_bytes(&self) -> &Bytes {
         &self.0
     }

@@ -4,6 +4,7 @@
 mod growing;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod model;
+mod reset;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +24,8 @@ use growing::Growing;
 pub(super) struct Key {
     stream: StreamId,
     unordered: bool,
+    /// How many times the stream was reset: MIDs begin again then, and a message from before may still be unread.
+    generation: u32,
     mid: u32,
 }
 
@@ -36,6 +39,9 @@ struct Order {
     /// The unordered message that is delivered in parts. There is only one at a time. Otherwise a peer that begins messages and never ends
     /// them would make the receiver store all of them.
     in_parts: Option<u32>,
+    generation: u32,
+    /// Whether the stream is in [`Interleaved::used`].
+    used: bool,
 }
 
 impl Outlet<'_> {
@@ -75,6 +81,8 @@ pub(super) struct Interleaved {
     /// Messages that are delivered in parts, until the application has read them to the end.
     in_parts: BTreeMap<Key, Growing>,
     streams: Paged<Order>,
+    /// The streams with data since all streams were last reset.
+    used: Vec<StreamId>,
     /// Ordered messages that will not arrive.
     skipped: BTreeSet<(StreamId, u32)>,
     /// Bytes and chunks of the messages that are not delivered in parts.
@@ -90,6 +98,7 @@ impl Interleaved {
             begun: BTreeSet::new(),
             in_parts: BTreeMap::new(),
             streams: Paged::default(),
+            used: Vec::new(),
             skipped: BTreeSet::new(),
             open: (0, 0),
             limits: Limits {
@@ -107,9 +116,11 @@ impl Interleaved {
         fragment: Fragment,
         out: &mut Outlet<'_>,
     ) -> Verdict {
+        let order = self.order(fragment.stream);
         let key = Key {
             stream: fragment.stream,
             unordered: fragment.unordered,
+            generation: order.generation,
             mid: fragment.sequence,
         };
         let order = self.streams.touch(key.stream);
@@ -165,6 +176,15 @@ impl Interleaved {
         Verdict::Accepted
     }
 
+    /// The order of a stream with data.
+    fn order(&mut self, stream: StreamId) -> &mut Order {
+        let order = self.streams.touch(stream);
+        if !core::mem::replace(&mut order.used, true) {
+            self.used.push(stream);
+        }
+        order
+    }
+
     fn message(&self, key: Key) -> Option<&Growing> {
         self.in_parts.get(&key).or_else(|| self.messages.get(&key))
     }
@@ -192,10 +212,15 @@ impl Interleaved {
     /// Delivers the ordered messages of a stream while it is their turn.
     fn go_on(&mut self, stream: StreamId, out: &mut Outlet<'_>) {
         loop {
-            let mid = self.streams.touch(stream).next;
+            let Order {
+                next: mid,
+                generation,
+                ..
+            } = *self.streams.touch(stream);
             let key = Key {
                 stream,
                 unordered: false,
+                generation,
                 mid,
             };
             let state = self
@@ -307,7 +332,8 @@ impl Interleaved {
 
     /// Incomplete messages of a stream up to this one will not arrive (RFC 8260 §2.3.1).
     pub(super) fn skip_to(&mut self, stream: StreamId, unordered: bool, mid: u32, out: &mut Outlet<'_>) {
-        let order = self.streams.touch(stream);
+        let order = self.order(stream);
+        let generation = order.generation;
         let (first, in_parts) = if unordered {
             if order.passed.is_some_and(|passed| !Mid(mid).is_after(Mid(passed))) {
                 return;
@@ -330,6 +356,7 @@ impl Interleaved {
                 Key {
                     stream,
                     unordered,
+                    generation,
                     mid: one,
                 },
                 out,
@@ -361,9 +388,11 @@ impl Interleaved {
         (from, to): (u32, u32),
         out: &mut Outlet<'_>,
     ) {
+        let generation = self.streams.touch(stream).generation;
         let key = |mid| Key {
             stream,
             unordered,
+            generation,
             mid,
         };
         let in_range = self.messages.range(key(from)..=key(to));
@@ -403,10 +432,11 @@ impl Interleaved {
 
     /// An incomplete ordered message will not arrive.
     pub(super) fn skip_one(&mut self, stream: StreamId, mid: u32, out: &mut Outlet<'_>) {
-        let next = self.streams.touch(stream).next;
+        let Order { next, generation, .. } = *self.order(stream);
         let key = Key {
             stream,
             unordered: false,
+            generation,
             mid,
         };
         let in_parts = self.in_parts.contains_key(&key);
@@ -472,10 +502,11 @@ impl Interleaved {
 
 /// All unordered messages of a stream.
 fn all_of_unordered(stream: StreamId) -> core::ops::RangeInclusive<Key> {
-    let key = |mid| Key {
+    let key = |number| Key {
         stream,
         unordered: true,
-        mid,
+        generation: number,
+        mid: number,
     };
     key(0)..=key(u32::MAX)
 }

@@ -102,6 +102,7 @@ fn key_of(bytes: &[u8]) -> Key {
     Key {
         stream: StreamId(bytes[0].into()),
         unordered: bytes[1] != 0,
+        generation: 0,
         mid: u32::from_be_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]),
     }
 }
@@ -147,6 +148,7 @@ impl Model {
                         model.forward(Key {
                             stream: StreamId(stream),
                             unordered,
+                            generation: 0,
                             mid,
                         });
                     }
@@ -166,6 +168,7 @@ impl Model {
         let key = Key {
             stream: StreamId(stream),
             unordered: sending.unordered,
+            generation: 0,
             mid: sending.mids[usize::from(sending.unordered)],
         };
         let fsn = sending.fsn;
@@ -205,6 +208,7 @@ impl Model {
         let key = Key {
             stream: fragment.stream,
             unordered: fragment.unordered,
+            generation: 0,
             mid: fragment.sequence,
         };
         // An unordered message may use a MID again only when the receiver no longer stores the message before.
@@ -302,6 +306,7 @@ impl Model {
             let key = Key {
                 stream,
                 unordered: false,
+                generation: 0,
                 mid,
             };
             let skipped = self.skipped.remove(&(stream, mid));
@@ -380,6 +385,7 @@ impl Model {
         let key = Key {
             stream,
             unordered: false,
+            generation: 0,
             mid,
         };
         let tsn = self.receiver.cumulative_tsn().next();
@@ -513,6 +519,7 @@ pub(crate) fn run(mut commands: Commands<'_>) {
                 let key = Key {
                     stream: fragment.stream,
                     unordered: fragment.unordered,
+                    generation: 0,
                     mid: fragment.sequence,
                 };
                 fragment.ppid = Ppid(key.mid);
@@ -530,6 +537,7 @@ pub(crate) fn run(mut commands: Commands<'_>) {
                 model.forward(Key {
                     stream: StreamId(stream),
                     unordered,
+                    generation: 0,
                     mid,
                 });
             }

@@ -21,6 +21,23 @@ impl Arrivals {
         self.turns.push_back((message, stream));
     }
 
+    /// Adds messages that were held back, in the order of `send`. The cost is the number of these messages and of those after the first.
+    pub(super) fn merge(&mut self, messages: &[(MessageId, StreamId)]) {
+        let Some((first, _)) = messages.first() else {
+            return;
+        };
+        let at = self.turns.partition_point(|(id, _)| id < first);
+        let mut later = self.turns.split_off(at);
+        for held in messages {
+            while let Some(next) = later.front().copied().filter(|(id, _)| *id < held.0) {
+                later.pop_front();
+                self.turns.push_back(next);
+            }
+            self.turns.push_back(*held);
+        }
+        self.turns.append(&mut later);
+    }
+
     pub(super) fn front(&self) -> Option<StreamId> {
         self.turns.front().map(|(_, stream)| *stream)
     }

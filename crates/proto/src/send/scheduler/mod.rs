@@ -89,6 +89,18 @@ impl StreamScheduler {
         }
     }
 
+    /// Messages that were held back may be sent now; they are in the order of `send`.
+    pub(super) fn on_released(&mut self, messages: &[(MessageId, StreamId)]) {
+        match &mut self.order {
+            Order::Arrivals(arrivals) => arrivals.merge(messages),
+            Order::Turns(turns) => {
+                for (_, stream) in messages {
+                    turns.enter(*stream, &self.settings);
+                }
+            }
+        }
+    }
+
     /// The stream that sends next.
     pub(super) fn peek(&self) -> Option<StreamId> {
         match &self.order {

@@ -1,0 +1,209 @@
+//! Resets of inbound streams and of the peer's TSNs (RFC 6525 §5.2.2, §5.2.4), and data that waits for them.
+
+use anabranch_wire::{StreamId, Tsn};
+
+use super::{Fragment, Messages, Receiver, Verdict};
+use crate::reconfiguration::StreamSelection;
+use crate::seq::ExtendedTsn;
+
+/// Deferred reset processing (§5.2.2 E2): data of these streams beyond a TSN waits until the reset.
+#[derive(Debug)]
+pub(super) struct Deferral {
+    /// The Sender's Last Assigned TSN. Data up to it was sent before the reset.
+    last: ExtendedTsn,
+    /// Whether the last TSN before the reset may be higher than `last`: the peer has not answered an SSN/TSN Reset Request yet.
+    open: bool,
+    streams: StreamSelection,
+    held: Vec<(ExtendedTsn, Fragment)>,
+}
+
+impl Deferral {
+    /// The data that waits.
+    pub(super) fn into_held(self) -> Vec<(ExtendedTsn, Fragment)> {
+        self.held
+    }
+
+    /// Whether a notice of abandoned messages up to this TSN cannot be handled: it may be from before or after the reset, and messages
+    /// that were not abandoned may wait here. The peer retransmits it.
+    pub(super) fn refuses_notice(&self, tsn: ExtendedTsn) -> bool {
+        self.open && tsn > self.last
+    }
+
+    /// Takes a fragment that has to wait; returns it if it need not.
+    pub(super) fn take(&mut self, tsn: ExtendedTsn, fragment: Fragment) -> Option<Fragment> {
+        let waits = tsn > self.last
+            && match &self.streams {
+                StreamSelection::All => true,
+                StreamSelection::Listed(streams) => streams.binary_search(&fragment.stream).is_ok(),
+            };
+        if !waits {
+            return Some(fragment);
+        }
+        self.held.push((tsn, fragment));
+        None
+    }
+}
+
+/// Stream reconfiguration.
+impl Receiver {
+    /// The extended TSN of a TSN near the cumulative TSN, and whether all TSNs up to it have arrived or been skipped.
+    pub(crate) fn progress_to(&self, tsn: Tsn) -> (ExtendedTsn, bool) {
+        let tsn = self.tracker.extend(tsn);
+        (tsn, tsn <= self.tracker.cumulative())
+    }
+
+    /// Whether all TSNs up to this one have arrived or been skipped.
+    pub(crate) fn has_all_to(&self, tsn: ExtendedTsn) -> bool {
+        tsn <= self.tracker.cumulative()
+    }
+
+    /// Data of these streams beyond `last` waits from now on. The receive window bounds how much.
+    pub(crate) fn defer(&mut self, last: ExtendedTsn, streams: StreamSelection) {
+        self.begin_deferral(last, false, streams);
+    }
+
+    /// An SSN/TSN Reset Request was sent: all data waits until it is known whether it was sent before the reset.
+    pub(crate) fn defer_all(&mut self) {
+        self.begin_deferral(0, true, StreamSelection::All);
+    }
+
+    fn begin_deferral(&mut self, last: ExtendedTsn, open: bool, mut streams: StreamSelection) {
+        if let StreamSelection::Listed(streams) = &mut streams {
+            streams.sort_unstable();
+        }
+        self.deferral = Some(Box::new(Deferral {
+            last,
+            open,
+            streams,
+            held: Vec::new(),
+        }));
+    }
+
+    /// The streams are reset: their next SSN, or MID, is 0. Data that waited for it is processed. Returns the number of the first message
+    /// after the reset.
+    ///
+    /// # Errors
+    /// Why the association must end.
+    pub(crate) fn reset_streams(&mut self, selection: &StreamSelection) -> Result<u64, &'static str> {
+        let held = self.take_held();
+        self.reset_numbers(selection);
+        let first_message = self.next_message;
+        self.process(held)?;
+        Ok(first_message)
+    }
+
+    /// The peer assigned all TSNs below `next` before the reset: such data need not wait.
+    ///
+    /// # Errors
+    /// Why the association must end.
+    pub(crate) fn defer_from(&mut self, next: Tsn) -> Result<(), &'static str> {
+        let next = self.tracker.extend(next);
+        let Some(mut deferral) = self.deferral.take() else {
+            return Ok(());
+        };
+        deferral.last = deferral.last.max(next - 1);
+        let (mut due, held) = deferral
+            .held
+            .into_iter()
+            .partition::<Vec<_>, _>(|(tsn, _)| *tsn < next);
+        deferral.held = held;
+        self.deferral = Some(deferral);
+        due.sort_unstable_by_key(|(tsn, _)| *tsn);
+        self.process(due)
+    }
+
+    /// Data that waited for a reset is processed without the reset.
+    ///
+    /// # Errors
+    /// Why the association must end.
+    pub(crate) fn end_deferral(&mut self) -> Result<(), &'static str> {
+        let held = self.take_held();
+        self.process(held)
+    }
+
+    /// All streams are reset, and the peer continues with the TSN `next`. Incomplete messages are dropped. Returns the number of the first
+    /// message after the reset.
+    ///
+    /// # Errors
+    /// Why the association must end.
+    pub(crate) fn reset_association(&mut self, next: Tsn) -> Result<u64, &'static str> {
+        let first_new = self.tracker.extend(next);
+        let held = self.take_held();
+        let before = self.tracker.cumulative();
+        let (old, new): (Vec<_>, Vec<_>) = held.into_iter().partition(|(tsn, _)| *tsn < first_new);
+        self.process(old)?;
+        self.tracker.continue_at(next);
+        let jumped = self.tracker.cumulative() > before + u64::from(u16::MAX);
+        let cumulative = self.tracker.cumulative();
+        match self.messages() {
+            (Messages::Sequential(sequential), mut out, _) => {
+                sequential.drop_incomplete(cumulative, &mut out)
+            }
+            // The reset of its streams drops them.
+            (Messages::Interleaved(_), ..) => {}
+        }
+        self.reset_numbers(&StreamSelection::All);
+        let first_message = self.next_message;
+        if jumped {
+            for (_, fragment) in &new {
+                self.window.release(fragment.payload.len(), 1);
+            }
+        } else {
+            self.process(new)?;
+        }
+        Ok(first_message)
+    }
+
+    /// The number of inbound streams grows.
+    pub(crate) fn add_streams(&mut self, count: u16) {
+        self.inbound_streams = self.inbound_streams.saturating_add(count);
+    }
+
+    /// Whether a stream exists.
+    pub(crate) fn has_stream(&self, stream: StreamId) -> bool {
+        stream.0 < self.inbound_streams
+    }
+
+    fn take_held(&mut self) -> Vec<(ExtendedTsn, Fragment)> {
+        let deferral = self.deferral.take();
+        let mut held = deferral.map(|deferral| deferral.into_held()).unwrap_or_default();
+        held.sort_unstable_by_key(|(tsn, _)| *tsn);
+        held
+    }
+
+    fn reset_numbers(&mut self, selection: &StreamSelection) {
+        match self.messages() {
+            (Messages::Sequential(sequential), mut out, _) => sequential.reset_streams(selection, &mut out),
+            (Messages::Interleaved(interleaved), mut out, _) => {
+                interleaved.reset_streams(selection, &mut out)
+            }
+        }
+    }
+
+    fn process(&mut self, fragments: Vec<(ExtendedTsn, Fragment)>) -> Result<(), &'static str> {
+        for (tsn, fragment) in fragments {
+            self.tracker.process(tsn);
+            let len = fragment.payload.len();
+            if !fragment.beginning
+                && let (Messages::Sequential(sequential), mut out, _) = self.messages()
+                && sequential.is_orphan(tsn)
+            {
+                out.window.release(len, 1);
+                sequential.drop_orphan(tsn, &mut out);
+                continue;
+            }
+            let verdict = match self.messages() {
+                (Messages::Sequential(sequential), mut out, tracker) => {
+                    sequential.on_fragment(tsn, fragment, tracker, &mut out)
+                }
+                (Messages::Interleaved(interleaved), mut out, _) => {
+                    interleaved.on_fragment(tsn, fragment, &mut out)
+                }
+            };
+            if let Verdict::Violation(what) = verdict {
+                return Err(what);
+            }
+        }
+        Ok(())
+    }
+}

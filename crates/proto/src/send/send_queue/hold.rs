@@ -1,0 +1,145 @@
+//! Streams that are being reset (RFC 6525 §5.1.2 A1): messages given to `send` after the request are held back until the reset is done.
+
+use std::collections::VecDeque;
+
+use anabranch_wire::StreamId;
+
+use super::{Message, MessageNumbers, SendQueue};
+use crate::message::MessageId;
+use crate::reconfiguration::StreamSelection;
+
+/// The streams whose messages from `from` on are held back.
+#[derive(Debug)]
+pub(super) struct Hold {
+    from: MessageId,
+    /// All streams; otherwise those whose flag `held` is set, which are `streams`.
+    all: bool,
+    streams: Vec<StreamId>,
+    /// Those of `streams` that may still have messages from before the request.
+    undrained: Vec<StreamId>,
+    /// Streams with held messages; a stream may be listed twice if its held messages were dropped meanwhile.
+    with_messages: Vec<StreamId>,
+    /// Number of held messages.
+    count: usize,
+}
+
+impl Hold {
+    /// Whether a new message of this stream is held; if so, it is counted. `held` is the stream's flag.
+    pub(super) fn takes(&mut self, stream: StreamId, held: bool, messages: &VecDeque<Message>) -> bool {
+        let takes = self.all || held;
+        if takes {
+            self.count += 1;
+            if messages.back().is_none_or(|last| last.id < self.from) {
+                self.with_messages.push(stream);
+            }
+        }
+        takes
+    }
+
+    /// A message was removed from the queue unsent.
+    pub(super) fn forget(&mut self, held: bool, message: MessageId) {
+        self.count -= usize::from((self.all || held) && message >= self.from);
+    }
+
+    /// How many of a stream's messages are not held.
+    pub(super) fn unheld(&self, held: bool, messages: &VecDeque<Message>) -> usize {
+        if self.all || held {
+            messages.partition_point(|message| message.id < self.from)
+        } else {
+            messages.len()
+        }
+    }
+}
+
+/// Stream reconfiguration (RFC 6525).
+impl SendQueue {
+    /// Holds messages of these streams back from now on. Messages queued before are still sent. There is no other hold.
+    pub(crate) fn hold(&mut self, selection: &StreamSelection) {
+        debug_assert!(self.hold.is_none(), "one reset at a time");
+        let streams = match selection {
+            StreamSelection::All => Vec::new(),
+            StreamSelection::Listed(streams) => streams.clone(),
+        };
+        for stream in &streams {
+            self.streams.touch(*stream).get_or_insert_default().held = true;
+        }
+        self.hold = Some(Hold {
+            from: MessageId(self.next_message),
+            all: *selection == StreamSelection::All,
+            undrained: streams.clone(),
+            streams,
+            with_messages: Vec::new(),
+            count: 0,
+        });
+    }
+
+    /// Whether all messages of the held streams from before the hold were sent or dropped.
+    pub(crate) fn is_drained(&mut self) -> bool {
+        let Some(hold) = &mut self.hold else {
+            return true;
+        };
+        if hold.all {
+            return self.messages == hold.count;
+        }
+        while let Some(stream) = hold.undrained.last() {
+            let state = self.streams.at(*stream).and_then(Option::as_ref);
+            if state.is_some_and(|state| hold.unheld(true, &state.messages) > 0) {
+                return false;
+            }
+            hold.undrained.pop();
+        }
+        true
+    }
+
+    /// Ends the hold: the messages held back may be sent. If the streams were `reset`, they begin with SSN 0, or MID 0.
+    pub(crate) fn release(&mut self, reset: bool) {
+        let Some(hold) = self.hold.take() else {
+            return;
+        };
+        if reset && hold.all {
+            for (_, stream) in self.streams.iter_mut() {
+                if let Some(stream) = stream {
+                    stream.next = MessageNumbers::default();
+                }
+            }
+        }
+        for stream in hold.streams {
+            if let Some(state) = self.stream_mut(stream) {
+                state.held = false;
+                if reset {
+                    state.next = MessageNumbers::default();
+                }
+            }
+        }
+        let mut streams = hold.with_messages;
+        streams.sort_unstable();
+        streams.dedup();
+        let mut released = Vec::with_capacity(hold.count);
+        for id in streams {
+            if let Some(stream) = self.stream(id) {
+                let first = stream.messages.partition_point(|message| message.id < hold.from);
+                released.extend(stream.messages.range(first..).map(|message| (message.id, id)));
+            }
+        }
+        released.sort_unstable();
+        self.scheduler.on_released(&released);
+    }
+
+    /// Whether these streams have nothing queued, and begin with SSN 0, or MIDs 0, already.
+    pub(crate) fn are_at_zero(&self, selection: &StreamSelection) -> bool {
+        let at_zero = |state: &super::OutboundStream| {
+            state.messages.is_empty() && state.next.ordered() == 0 && state.next.unordered() == 0
+        };
+        match selection {
+            StreamSelection::All => self.streams.iter().flatten().all(|state| at_zero(state)),
+            StreamSelection::Listed(streams) => streams
+                .iter()
+                .all(|stream| self.stream(*stream).is_none_or(at_zero)),
+        }
+    }
+
+    /// The peer accepted so many more streams.
+    pub(crate) fn add_streams(&mut self, count: u16) {
+        self.stream_count = self.stream_count.saturating_add(count);
+    }
+}

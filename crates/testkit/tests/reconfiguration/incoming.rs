@@ -1,0 +1,245 @@
+//! Incoming SSN Reset Requests, and both directions at once: §5.1.3 B1 to B4, §5.2.3.
+
+use anabranch_proto::{
+    ReconfigurationEvent as Event, ReconfigurationRequest as Request, ReconfigurationResult as Result,
+    ResetDirection::{Both, Incoming, Outgoing},
+    StreamSelection,
+};
+
+use crate::fixture::{Fixture, only};
+
+fn answered(request: Request, result: Result) -> Event {
+    Event::Answered { request, result }
+}
+
+// A → IN 0 [1] → Z
+// A ← OUT 0 answers 0 [1] ← Z
+// A → RESPONSE 0 = 1 → Z
+/// B1 to B3; E1: the peer's own reset is the answer.
+#[test]
+fn the_peers_reset_answers_the_request() {
+    let mut fixture = Fixture::new();
+    fixture.peer_data(0, 1, 0);
+    fixture.sent();
+    assert_eq!(fixture.ask(|ask| ask.reset_streams(only(&[1]), Incoming)), Ok(()));
+    assert_eq!(fixture.sent(), ["IN 0 [1]"]);
+    fixture.peer_sends(&[fixture.outgoing_answering(0, 0, 0, &[1])]);
+    assert_eq!(fixture.sent(), ["RESPONSE 0 = 1"]);
+    let reset = Event::InboundReset {
+        streams: only(&[1]),
+        first_message: 1,
+    };
+    assert_eq!(
+        fixture.events(),
+        [answered(Request::ResetIncoming, Result::Performed), reset]
+    );
+    fixture.advance(10_000);
+    assert!(fixture.sent().is_empty(), "the timer was stopped");
+}
+
+/// usrsctp answers the request, and sends its own reset later.
+#[test]
+fn an_explicit_answer_counts_too() {
+    let mut fixture = Fixture::new();
+    assert_eq!(
+        fixture.ask(|ask| ask.reset_streams(StreamSelection::All, Incoming)),
+        Ok(())
+    );
+    assert_eq!(fixture.sent(), ["IN 0 all"]);
+    fixture.peer_sends(&[fixture.response(0, 1)]);
+    fixture.peer_sends(&[fixture.outgoing_answering(0, 0, u32::MAX, &[])]);
+    assert_eq!(fixture.sent(), ["RESPONSE 0 = 1"]);
+    assert_eq!(fixture.events().len(), 2);
+    assert_eq!(
+        fixture.ask(|ask| ask.add_streams(1, 0)),
+        Ok(()),
+        "nothing is in flight"
+    );
+}
+
+// A → OUT 0 [1] & IN 1 [1] → Z
+// A ← RESPONSE 0 = 1 & OUT 0 answers 1 [1] ← Z
+// A → RESPONSE 0 = 1 → Z
+/// §3.1 combinations 3 and 9.
+#[test]
+fn both_directions_are_reset_in_one_chunk() {
+    let mut fixture = Fixture::new();
+    fixture.say(1);
+    fixture.acknowledge(0);
+    fixture.sent();
+    assert_eq!(fixture.ask(|ask| ask.reset_streams(only(&[1]), Both)), Ok(()));
+    assert_eq!(fixture.sent(), ["OUT 0 answers -1 after 0 [1] & IN 1 [1]"]);
+    fixture.say(1);
+    fixture.peer_sends(&[
+        fixture.response(0, 1),
+        fixture.outgoing_answering(0, 1, u32::MAX, &[1]),
+    ]);
+    assert_eq!(fixture.sent(), ["RESPONSE 0 = 1, DATA 1 (1:0)"]);
+    assert_eq!(fixture.events().len(), 3);
+}
+
+/// H1: the first of two answers releases its streams, and the timer goes on for the other.
+#[test]
+fn the_answers_to_two_requests_may_come_one_by_one() {
+    let mut fixture = Fixture::new();
+    assert_eq!(fixture.ask(|ask| ask.reset_streams(only(&[1]), Both)), Ok(()));
+    let request = "OUT 0 answers -1 after -1 [1] & IN 1 [1]";
+    fixture.say(1);
+    assert_eq!(fixture.sent(), [request]);
+    fixture.peer_sends(&[fixture.response(0, 1)]);
+    assert_eq!(fixture.sent(), ["DATA 0 (1:0)"]);
+    fixture.acknowledge(0);
+    fixture.script.advance_to_timeout();
+    assert_eq!(fixture.sent(), [request]);
+    fixture.peer_sends(&[fixture.response(1, 2)]);
+    assert_eq!(
+        fixture.events(),
+        [
+            answered(Request::ResetOutgoing, Result::Performed),
+            answered(Request::ResetIncoming, Result::Denied)
+        ]
+    );
+    fixture.advance(100_000);
+    assert!(fixture.sent().is_empty());
+}
+
+// A → DATA 0 (1:0); A ← SACK ← Z
+// A ← IN 0 [1] ← Z
+// A → OUT 0 answers 0 [1] → Z
+// A ← RESPONSE 0 = 1 ← Z
+/// F1, F2, A4.
+#[test]
+fn the_peer_asks_for_a_reset() {
+    let mut fixture = Fixture::new();
+    fixture.say(1);
+    fixture.acknowledge(0);
+    fixture.sent();
+    fixture.peer_sends(&[fixture.incoming(0, &[1])]);
+    let request = "OUT 0 answers 0 after 0 [1]";
+    assert_eq!(fixture.sent(), [request]);
+    fixture.peer_sends(&[fixture.incoming(0, &[1])]);
+    assert_eq!(
+        fixture.sent(),
+        [request],
+        "§5.2.1: a retransmission gets the same chunk"
+    );
+    fixture.say(1);
+    fixture.peer_sends(&[fixture.response(0, 1)]);
+    assert_eq!(fixture.sent(), ["DATA 1 (1:0)"]);
+    assert_eq!(fixture.events(), [Event::OutboundReset { streams: only(&[1]) }]);
+    fixture.peer_sends(&[fixture.incoming(0, &[1])]);
+    assert_eq!(fixture.sent(), ["RESPONSE 0 = 1"]);
+}
+
+// A → DATA 0 (1:0)
+// A ← IN 0 [1] ← Z
+// A → RESPONSE 0 = 6 → Z
+// A ← SACK ← Z
+// A → OUT 0 answers 0 [1] → Z
+/// Data of the stream is outstanding: the peer is told that its request is in progress.
+#[test]
+fn a_request_of_the_peer_waits_for_data() {
+    let mut fixture = Fixture::new();
+    fixture.say(1);
+    fixture.sent();
+    fixture.peer_sends(&[fixture.incoming(0, &[1])]);
+    assert_eq!(fixture.sent(), ["RESPONSE 0 = 6"]);
+    fixture.acknowledge(0);
+    assert_eq!(fixture.sent(), ["OUT 0 answers 0 after 0 [1]"]);
+}
+
+/// §5.2.3: a request for streams that are all being reset, or whose next SSN is 0: "Nothing to do".
+#[test]
+fn nothing_is_left_to_do() {
+    let mut fixture = Fixture::new();
+    fixture.peer_sends(&[fixture.incoming(0, &[3])]);
+    assert_eq!(fixture.sent(), ["RESPONSE 0 = 0"]);
+    fixture.say(1);
+    fixture.say(2);
+    fixture.acknowledge(1);
+    assert_eq!(
+        fixture.ask(|ask| ask.reset_streams(only(&[1, 2]), Outgoing)),
+        Ok(())
+    );
+    fixture.sent();
+    fixture.peer_sends(&[fixture.incoming(1, &[2])]);
+    assert_eq!(fixture.sent(), ["RESPONSE 1 = 0"]);
+}
+
+// A → OUT 0 [1] → Z
+// A ← IN 0 [1 2] ← Z
+// A → RESPONSE 0 = 6 → Z
+// A ← RESPONSE 0 = 1 ← Z
+// A → OUT 1 answers 0 [1 2] → Z
+/// §5.2.3: the streams overlap, but not completely: the request is processed, after the one in flight.
+#[test]
+fn requests_that_cross_are_both_performed() {
+    let mut fixture = Fixture::new();
+    fixture.say(1);
+    fixture.say(2);
+    fixture.acknowledge(1);
+    fixture.sent();
+    assert_eq!(fixture.ask(|ask| ask.reset_streams(only(&[1]), Outgoing)), Ok(()));
+    fixture.sent();
+    fixture.peer_sends(&[fixture.incoming(0, &[1, 2])]);
+    assert_eq!(
+        fixture.sent(),
+        ["RESPONSE 0 = 6"],
+        "§5.1.1: one request in flight"
+    );
+    fixture.peer_sends(&[fixture.response(0, 1)]);
+    assert_eq!(fixture.sent(), ["OUT 1 answers 0 after 1 [1 2]"]);
+    fixture.peer_sends(&[fixture.response(1, 1)]);
+    assert_eq!(fixture.events().len(), 2);
+}
+
+// A ← OUT 0 [1] & IN 1 [1] ← Z
+// A → RESPONSE 0 = 1 & OUT 0 answers 1 [1] → Z
+/// §5.2.1: several parameters are returned in one chunk.
+#[test]
+fn the_peer_resets_both_directions() {
+    let mut fixture = Fixture::new();
+    fixture.say(1);
+    fixture.acknowledge(0);
+    fixture.sent();
+    fixture.peer_sends(&[fixture.outgoing(0, u32::MAX, &[1]), fixture.incoming(1, &[1])]);
+    assert_eq!(fixture.sent(), ["RESPONSE 0 = 1 & OUT 0 answers 1 after 0 [1]"]);
+    fixture.peer_sends(&[fixture.response(0, 1)]);
+    assert_eq!(fixture.events().len(), 2);
+}
+
+/// A stream that does not exist; and no new messages during a shutdown.
+#[test]
+fn requests_are_refused() {
+    let mut fixture = Fixture::new();
+    fixture.peer_sends(&[fixture.incoming(0, &[10])]);
+    assert_eq!(fixture.sent(), ["RESPONSE 0 = 3"]);
+    fixture.say(1);
+    fixture.sent();
+    fixture.script.act(|association, now| association.shutdown(now));
+    fixture.peer_sends(&[fixture.incoming(1, &[1])]);
+    assert_eq!(fixture.sent(), ["RESPONSE 1 = 2"]);
+    fixture.peer_sends(&[fixture.outgoing(2, u32::MAX, &[1])]);
+    assert_eq!(fixture.sent(), ["RESPONSE 2 = 1"], "the peer may still send");
+}
+
+// A → IN 0 [1] → Z
+// A ← IN 0 [1] ← Z
+// A → RESPONSE 0 = 4 → Z
+/// Each endpoint would wait until the other has reset its streams: requests for incoming resets that cross are refused.
+#[test]
+fn incoming_requests_that_cross_do_not_block_each_other() {
+    let mut fixture = Fixture::new();
+    fixture.say(1);
+    fixture.acknowledge(0);
+    fixture.sent();
+    assert_eq!(fixture.ask(|ask| ask.reset_streams(only(&[1]), Incoming)), Ok(()));
+    assert_eq!(fixture.sent(), ["IN 0 [1]"]);
+    fixture.peer_sends(&[fixture.incoming(0, &[1])]);
+    assert_eq!(fixture.sent(), ["RESPONSE 0 = 4"]);
+    fixture.peer_sends(&[fixture.response(0, 4)]);
+    assert_eq!(
+        fixture.events(),
+        [answered(Request::ResetIncoming, Result::AlreadyInProgress)]
+    );
+}
