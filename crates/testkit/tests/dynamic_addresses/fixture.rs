@@ -138,18 +138,28 @@ impl Roaming {
         self
     }
 
-    /// Sets up the association.
-    pub(crate) fn connect(mut self) -> Self {
+    /// Begins the association.
+    pub(crate) fn begin(mut self) -> Self {
         let port = self.udp_port();
         let remote = SocketAddr::new(SERVER, port);
         let id = self
             .client
             .connect(self.now, remote, PORT, ConnectOptions::default());
         self.ids[0] = Some(id.expect("it connects"));
+        self
+    }
+
+    /// Sets up the association.
+    pub(crate) fn connect(self) -> Self {
+        let mut roaming = self.begin();
+        roaming.finish_set_up();
+        roaming
+    }
+
+    fn finish_set_up(&mut self) {
         self.run(500 * MS);
         self.ids[1] = self.server.association_ids().last();
-        assert!(self.ids[1].is_some(), "set up\n{}", self.log);
-        self
+        assert!(self.ids[1].is_some(), "set up\n{}", self.tail());
     }
 
     fn udp_port(&mut self) -> u16 {

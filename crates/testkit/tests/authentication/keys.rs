@@ -1,0 +1,137 @@
+//! Endpoint pair shared keys (RFC 4895 §6.1): right and wrong ones, and their change while data flows.
+
+use anabranch_proto::{
+    AssociationState, AuthenticationConfig, AuthenticationEvent, AuthenticationKeyError, Config, Event,
+    SharedKey,
+};
+use anabranch_wire::chunk::kind;
+use bytes::Bytes;
+
+use super::fixture::*;
+
+pub(super) fn key(id: u16, secret: &'static str) -> SharedKey {
+    SharedKey {
+        id,
+        secret: Bytes::from_static(secret.as_bytes()),
+    }
+}
+
+/// Settings with one shared key, and chunk types that the peer must sign.
+pub(super) fn with_key(secret: &'static str, chunks: &[u8]) -> Config {
+    Config {
+        authentication: Some(AuthenticationConfig {
+            keys: vec![key(1, secret)],
+            active_key: 1,
+            chunks: chunks.to_vec(),
+            ..AuthenticationConfig::default()
+        }),
+        ..Config::default()
+    }
+}
+
+fn told(roaming: &Roaming, end: End) -> Vec<AuthenticationEvent> {
+    let events = roaming.events[end as usize].iter();
+    let events = events.filter_map(|event| match event {
+        Event::Authentication(change) => Some(*change),
+        _ => None,
+    });
+    events.collect()
+}
+
+// client → INIT, COOKIE ECHO (signed with another key) → server: discarded
+#[test]
+fn a_signed_cookie_echo_needs_the_right_key() {
+    for (secret, works) in [("one", true), ("another", false)] {
+        let chunks = [kind::COOKIE_ECHO, kind::DATA];
+        let configs = [with_key(secret, &chunks), with_key("one", &chunks)];
+        let mut roaming = Roaming::new(configs, 1).begin();
+        roaming.run(60_000 * MS);
+        assert_eq!(
+            roaming.server.association_ids().count(),
+            usize::from(works),
+            "{}",
+            roaming.tail()
+        );
+        let state = roaming.association(End::Client).state();
+        let expected = if works {
+            AssociationState::Established
+        } else {
+            AssociationState::CookieEchoed
+        };
+        assert!(
+            state == expected || (!works && state == AssociationState::Closed),
+            "{state:?}"
+        );
+    }
+}
+
+#[test]
+fn keys_change_while_data_flows() {
+    let chunks = [kind::DATA, kind::SACK, kind::NR_SACK];
+    let configs = [with_key("one", &chunks), with_key("one", &chunks)];
+    let mut roaming = Roaming::new(configs, 2).connect();
+    for step in 0..300 {
+        for end in [End::Client, End::Server] {
+            let association = roaming.association(end);
+            match step {
+                // Both have the key before one of them uses it.
+                50 => assert_eq!(association.authentication_keys().put(key(2, "two")), Ok(())),
+                100 if end == End::Client => {
+                    assert_eq!(association.authentication_keys().activate(2), Ok(()))
+                }
+                150 if end == End::Server => {
+                    assert_eq!(association.authentication_keys().activate(2), Ok(()))
+                }
+                200 => assert_eq!(association.authentication_keys().remove(1), Ok(())),
+                _ => {}
+            }
+            roaming.send(end, 500);
+        }
+        roaming.run(5 * MS);
+    }
+    roaming.expect_complete(End::Client);
+    roaming.expect_complete(End::Server);
+    for end in [End::Client, End::Server] {
+        assert_eq!(told(&roaming, end), [AuthenticationEvent::NewKey(2)], "{end:?}");
+        let stats = roaming.association(end).stats();
+        let authentication = stats.authentication.expect("negotiated");
+        assert_eq!((authentication.active_key, authentication.peer_key), (2, 2));
+        assert_eq!(stats.counters.packets_unverified, 0);
+    }
+}
+
+// The server makes a key active that the client does not have: its data is discarded until the client gets the key.
+#[test]
+fn data_signed_with_an_unknown_key_waits_for_it() {
+    let chunks = [kind::DATA];
+    let configs = [with_key("one", &chunks), with_key("one", &chunks)];
+    let mut roaming = Roaming::new(configs, 3).connect();
+    let mut keys = roaming.association(End::Server).authentication_keys();
+    assert_eq!(keys.activate(9), Err(AuthenticationKeyError::Unknown(9)));
+    assert_eq!(keys.put(key(9, "nine")), Ok(()));
+    assert_eq!(keys.activate(9), Ok(()));
+    assert_eq!(keys.remove(9), Err(AuthenticationKeyError::Active(9)));
+    roaming.send(End::Server, 500);
+    roaming.run(3000 * MS);
+    assert_eq!(roaming.arrivals[End::Client as usize].len(), 0);
+    assert!(roaming.association(End::Client).counters().packets_unverified > 1);
+    assert_eq!(
+        roaming
+            .association(End::Client)
+            .authentication_keys()
+            .put(key(9, "nine")),
+        Ok(())
+    );
+    roaming.run(10_000 * MS);
+    roaming.expect_complete(End::Client);
+}
+
+#[test]
+fn without_authentication_there_are_no_keys() {
+    let mut roaming = Roaming::new([Config::default(), Config::default()], 4).connect();
+    let put = roaming
+        .association(End::Client)
+        .authentication_keys()
+        .put(key(1, "one"));
+    assert_eq!(put, Err(AuthenticationKeyError::NotOffered));
+}
