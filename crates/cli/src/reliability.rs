@@ -247,6 +247,15 @@ pub(crate) fn to_json(counters: &Counters) -> Value {
     })
 }
 
+/// The extensions that both endpoints offered, for `--json`.
+pub(crate) fn negotiated(extensions: &Extensions) -> Value {
+    json!({
+        "partial_reliability": extensions.partial_reliability, "nr_sack": extensions.nr_sack,
+        "selective_forward_tsn": extensions.selective_forward_tsn, "interleaving": extensions.interleaving,
+        "eca": extensions.eca, "ecn": extensions.ecn, "reconfiguration": extensions.reconfiguration,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;

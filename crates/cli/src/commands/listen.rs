@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, Counters, Endpoint, Explained, MessagePart, Reliability};
+use anabranch::{Association, AssociationStats, Endpoint, Explained, MessagePart, Reliability};
 use clap::Args;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -45,7 +45,8 @@ are printed as lines. The command runs until Ctrl-C, or with --once until the fi
 ends. If a sender abandons a message after a part of it has arrived, the message is truncated, and
 not counted.")]
 pub(crate) struct ListenArgs {
-    /// Send every message back on its stream, with the same payload protocol identifier and order flag
+    /// Send every message back on its stream, with the same payload protocol identifier and order flag; if the peer resets
+    /// streams (RFC 6525), reset them in the other direction too
     #[arg(long)]
     echo: bool,
     /// Write the data of each association to a new file in this directory, in order of arrival
@@ -227,7 +228,7 @@ impl Job {
         self.tell(
             remote,
             &tally,
-            &association.stats().counters,
+            &association.stats(),
             stored.as_ref(),
             result.as_ref().err().map(String::as_str),
         );
@@ -250,8 +251,21 @@ impl Job {
             *sink = Some(Sink::create(directory, remote, number).map_err(refuse)?);
         }
         let mut echo = self.echo.then(|| Echo::new(self.reliability));
+        // Whether more events may come.
+        let mut open = true;
         loop {
-            let part = match association.recv_part().await {
+            let received = tokio::select! {
+                biased;
+                received = association.recv_part() => received,
+                event = association.next_event(), if open && echo.is_some() => {
+                    match (&mut echo, event) {
+                        (Some(echo), Some(event)) => echo.on_event(association, &event),
+                        _ => open = false,
+                    }
+                    continue;
+                }
+            };
+            let part = match received {
                 Ok(Some(part)) => part,
                 Ok(None) => return Ok(()),
                 Err(anabranch::RecvError::Closed(reason)) => return Err(Explained(&reason).to_string()),
@@ -301,11 +315,12 @@ impl Job {
         &self,
         remote: SocketAddr,
         tally: &Tally,
-        counters: &Counters,
+        stats: &AssociationStats,
         stored: Option<&sink::Stored>,
         problem: Option<&str>,
     ) {
         let took = tally.took();
+        let counters = &stats.counters;
         let mut text = format!(
             "{remote}: received {}, {} in {} ({})",
             units::counted(tally.messages, "message"),
@@ -333,6 +348,7 @@ impl Job {
             "sha256": stored.map(|stored| stored.sha256.as_str()),
             "orderly": problem.is_none(), "graceful": problem.is_none(), "problem": problem,
             "partial_reliability": reliability::to_json(counters),
+            "negotiated": reliability::negotiated(&stats.extensions),
         });
         self.output.fact(text, &record);
     }

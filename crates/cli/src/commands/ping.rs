@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, Counters, Event, Message, Ppid, SendError, SendOptions, StreamId};
+use anabranch::{Association, AssociationStats, Event, Message, Ppid, SendError, SendOptions, StreamId};
 use clap::Args;
 use serde_json::json;
 
@@ -135,7 +135,7 @@ pub(crate) async fn run(args: PingArgs, interrupt: Interrupt) -> Result<(), Fail
         Ok(())
     };
     let board = lock(&board);
-    report(&args, &board, &client.association.stats().counters, took, output);
+    report(&args, &board, &client.association.stats(), took, output);
     let missing = board.missing();
     // Some messages may be abandoned, but if no echo arrived, the path does not work.
     let too_many = missing > 0 && (!args.persist.is_partial() || missing == board.sent);
@@ -332,7 +332,8 @@ fn compare(args: &PingArgs, board: &Mutex<Board>, echo: Message) {
     output.fact(text, &record);
 }
 
-fn report(args: &PingArgs, board: &Board, counters: &Counters, took: Duration, output: Output) {
+fn report(args: &PingArgs, board: &Board, stats: &AssociationStats, took: Duration, output: Output) {
+    let counters = &stats.counters;
     let missing = board.missing();
     let loss = if board.sent == 0 {
         0.0
@@ -362,6 +363,7 @@ fn report(args: &PingArgs, board: &Board, counters: &Counters, took: Duration, o
         "event": "summary", "host": args.target.host, "sent": board.sent, "equal": board.equal,
         "different": board.different, "missing": missing, "loss_percent": loss, "seconds": took.as_secs_f64(),
         "delay": summary.map(crate::delays::Summary::to_json), "partial_reliability": reliability::to_json(counters),
+        "negotiated": reliability::negotiated(&stats.extensions),
     });
     output.fact(text, &record);
 }

@@ -379,7 +379,7 @@ fn report(
         "received_messages": received.messages, "received_bytes": received.bytes,
         "retransmissions": retransmissions, "retransmissions_spurious": spurious,
         "timeouts": counters.timeouts, "peak_resident_bytes": peak,
-        "partial_reliability": reliability::to_json(&counters),
+        "partial_reliability": reliability::to_json(&counters), "negotiated": reliability::negotiated(&stats.extensions),
         "paths": paths.iter().map(PathTally::to_json).collect::<Vec<_>>(),
     });
     args.observe.output().fact(text, &record);
