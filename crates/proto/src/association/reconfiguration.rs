@@ -125,7 +125,7 @@ fn parts(association: &mut Association) -> (&mut Reconfiguration, Parts<'_>) {
     (&mut association.reconfiguration, parts)
 }
 
-/// What the association calls.
+/// The calls of the association.
 impl Reconfigure<'_> {
     fn request(mut self, change: Change) -> Result<(), ReconfigurationError> {
         let (reconfiguration, mut parts) = parts(self.association);
