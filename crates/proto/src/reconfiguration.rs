@@ -63,7 +63,7 @@ pub enum ReconfigurationResult {
     AlreadyInProgress,
     /// 5: the peer expected another request sequence number.
     BadSequenceNumber,
-    /// 6 or above: the peer did not complete the request, or its answer has no meaning.
+    /// Above 6: an answer that has no meaning.
     Failed(u32),
 }
 

@@ -46,7 +46,8 @@ are printed as lines. The command runs until Ctrl-C, or with --once until the fi
 ends. If a sender abandons a message after a part of it has arrived, the message is truncated, and
 not counted.")]
 pub(crate) struct ListenArgs {
-    /// Send every message back on its stream, with the same payload protocol identifier and order flag
+    /// Send every message back on its stream, with the same payload protocol identifier and order flag; if the peer resets
+    /// streams (RFC 6525), reset them in the other direction too
     #[arg(long)]
     echo: bool,
     /// Write the data of each association to a new file in this directory, in order of arrival
@@ -251,8 +252,21 @@ impl Job {
             *sink = Some(Sink::create(directory, remote, number).map_err(refuse)?);
         }
         let mut echo = self.echo.then(|| Echo::new(self.reliability));
+        // Whether more events may come.
+        let mut open = true;
         loop {
-            let part = match association.recv_part().await {
+            let received = tokio::select! {
+                biased;
+                received = association.recv_part() => received,
+                event = association.next_event(), if open && echo.is_some() => {
+                    match (&mut echo, event) {
+                        (Some(echo), Some(event)) => echo.on_event(association, &event),
+                        _ => open = false,
+                    }
+                    continue;
+                }
+            };
+            let part = match received {
                 Ok(Some(part)) => part,
                 Ok(None) => return Ok(()),
                 Err(anabranch::RecvError::Closed(reason)) => return Err(Explained(&reason).to_string()),

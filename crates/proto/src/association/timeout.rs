@@ -36,7 +36,7 @@ impl Association {
                 self.state.request().and_then(Request::due),
                 self.addresses.requests().and_then(Requests::due),
                 self.ending.due(),
-                self.reconfiguration.due(self.state.sends_data()),
+                self.reconfiguration.due(self.state.takes_any_data()),
                 self.receiver.ack_deadline(),
                 self.sender.deadline(&self.config),
             ])
@@ -64,7 +64,7 @@ impl Association {
             let cause = Cause::ProtocolViolation(Bytes::from_static(b"the shutdown takes too long"));
             self.abort_with(cause, self.state.reason_of_silence(CloseReason::ShutdownTimedOut));
         }
-        if is_due(self.reconfiguration.due(self.state.sends_data())) {
+        if is_due(self.reconfiguration.due(self.state.takes_any_data())) {
             self.reconfigure(now).on_timer();
         }
         self.sender.on_window_probe_timer(now);

@@ -196,6 +196,20 @@ fn old_data_gets_no_answer() {
     fixture.script.expect_silence();
 }
 
+// A → TSN 0 → Z, lost; A: the application asks for the shutdown
+// A → SHUTDOWN → Z
+// A → TSN 0 → Z (timer)
+/// In SHUTDOWN-SENT the peer may still send data, which waits for the response: the request is retransmitted.
+#[test]
+fn the_request_is_retransmitted_in_shutdown_sent() {
+    let mut fixture = Fixture::new();
+    assert_eq!(fixture.ask(|ask| ask.reset_association()), Ok(()));
+    fixture.script.act(|association, now| association.shutdown(now));
+    fixture.sent();
+    fixture.advance(1_500);
+    assert!(fixture.sent().iter().any(|packet| packet.contains("TSN 0")));
+}
+
 #[test]
 fn a_denied_reset_changes_nothing() {
     let mut fixture = Fixture::new();

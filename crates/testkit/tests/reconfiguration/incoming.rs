@@ -134,9 +134,11 @@ fn the_peer_asks_for_a_reset() {
 // A → DATA 0 (1:0)
 // A ← IN 0 [1] ← Z
 // A → RESPONSE 0 = 6 → Z
+// A ← ADD-OUT 1 +1 ← Z; A → RESPONSE 1 = 1 → Z
 // A ← SACK ← Z
 // A → OUT 0 answers 0 [1] → Z
-/// Data of the stream is outstanding: the peer is told that its request is in progress.
+/// Data of the stream is outstanding: the peer is told that its request is in progress. A4: the reset names the request that it answers,
+/// although it is not the peer's last one.
 #[test]
 fn a_request_of_the_peer_waits_for_data() {
     let mut fixture = Fixture::new();
@@ -144,6 +146,8 @@ fn a_request_of_the_peer_waits_for_data() {
     fixture.sent();
     fixture.peer_sends(&[fixture.incoming(0, &[1])]);
     assert_eq!(fixture.sent(), ["RESPONSE 0 = 6"]);
+    fixture.peer_sends(&[fixture.add_outgoing(1, 1)]);
+    assert_eq!(fixture.sent(), ["RESPONSE 1 = 1"]);
     fixture.acknowledge(0);
     assert_eq!(fixture.sent(), ["OUT 0 answers 0 after 0 [1]"]);
 }

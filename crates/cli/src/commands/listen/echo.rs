@@ -5,7 +5,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use anabranch::{Association, MessagePart, Reliability, SendError, SendOptions, StreamId};
+use anabranch::{
+    Association, Event, MessagePart, ReconfigurationError, ReconfigurationEvent, Reliability, ResetDirection,
+    SendError, SendOptions, StreamId, StreamSelection,
+};
 
 /// Limit of the bytes that wait for the end of an incomplete message. If it is exceeded, the association is aborted.
 const MAX_WAITING: usize = 8 << 20;
@@ -18,6 +21,8 @@ pub(super) struct Echo {
     messages: u64,
     /// The reliability policy of the echoes.
     reliability: Reliability,
+    /// Streams that the peer reset, and that are still to be reset in the other direction.
+    resets: Option<StreamSelection>,
     /// No more echoes can be sent: the association is shutting down or has ended.
     ended: bool,
 }
@@ -41,6 +46,32 @@ impl Echo {
     /// The number of complete echoes.
     pub(super) fn messages(&self) -> u64 {
         self.messages
+    }
+
+    /// If the peer reset streams (RFC 6525), resets those of the other direction, as peers of data channels do (RFC 8831 §6.7). While another
+    /// request waits for its answer, the reset waits too.
+    pub(super) fn on_event(&mut self, association: &Association, event: &Event) {
+        if let Event::Reconfiguration(ReconfigurationEvent::InboundReset { streams, .. }) = event {
+            let count = association.outbound_streams();
+            self.resets = match (self.resets.take(), streams) {
+                (Some(StreamSelection::All), _) | (_, StreamSelection::All) => Some(StreamSelection::All),
+                (earlier, StreamSelection::Listed(listed)) => {
+                    let earlier = match earlier {
+                        Some(StreamSelection::Listed(earlier)) => earlier,
+                        _ => Vec::new(),
+                    };
+                    let present = listed.iter().copied().filter(|stream| stream.0 < count);
+                    let all: Vec<_> = earlier.into_iter().chain(present).collect();
+                    (!all.is_empty()).then_some(StreamSelection::Listed(all))
+                }
+            };
+        }
+        if let Some(streams) = self.resets.take()
+            && let Err(ReconfigurationError::InProgress) =
+                association.reset_streams(streams.clone(), ResetDirection::Outgoing)
+        {
+            self.resets = Some(streams);
+        }
     }
 
     /// Sends a part back, or keeps it until its stream is free. A shutdown is not an error.

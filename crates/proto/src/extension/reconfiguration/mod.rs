@@ -253,10 +253,10 @@ impl Reconfiguration {
         self.requests.on_sent(now, path, timeout);
     }
 
-    /// When the Re-configuration Timer expires, while it runs. It stops when the association `sends_data` no more: then nothing waits for a
-    /// request.
-    pub(crate) fn due(&self, sends_data: bool) -> Option<Timestamp> {
-        self.requests.due().filter(|_| sends_data)
+    /// When the Re-configuration Timer expires, while it runs. It stops when the association neither sends nor receives data any more
+    /// (`transfers`): then nothing waits for a request. In SHUTDOWN-SENT received data may still wait for a response.
+    pub(crate) fn due(&self, transfers: bool) -> Option<Timestamp> {
+        self.requests.due().filter(|_| transfers)
     }
 
     /// The Re-configuration Timer expired. Returns the path of the last transmission if its error counter is to be incremented.
