@@ -110,6 +110,7 @@ impl Target {
         config.streams.outbound = wish.streams.max(MIN_STREAMS);
         carry.offer.apply(&mut config);
         carry.mobility.apply(&mut config);
+        carry.authenticate.apply(&mut config)?;
         wish.schedule.apply(&mut config)?;
         let locals = carry.paths.apply_to_client(&mut config, remote.ip())?;
         carry.congestion.apply(&mut config)?;

@@ -49,6 +49,7 @@ impl Local {
         carry.offer.apply_to_server(&mut config);
         carry.mobility.judge_bind(self.bind.is_some())?;
         Mobility::apply_to_server(&mut config);
+        carry.authenticate.apply(&mut config)?;
         carry.paths.apply_to_server(&mut config)?;
         carry.congestion.apply(&mut config)?;
         let bind_all = |addresses: &[IpAddr]| {

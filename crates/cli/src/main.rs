@@ -4,6 +4,7 @@
 //! `perf` measures the path between two machines, `bench` the stack on this machine. `lab` runs the experiments of the papers.
 //! `bed` runs programs on an emulated network. This file has the command line; each subcommand has its file in `commands`.
 
+mod authentication;
 mod by_path;
 mod commands;
 mod congestion;

@@ -8,6 +8,7 @@ use anabranch::{BindError, Config, Endpoint, EndpointBuilder, LinkConfig, Transp
 use clap::{Arg, Args, ValueEnum};
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::authentication::Authenticate;
 use crate::congestion::CongestionArgs;
 use crate::failure::Failure;
 use crate::mobility::Mobility;
@@ -103,6 +104,8 @@ pub(crate) struct Carry {
     pub(crate) congestion: CongestionArgs,
     #[command(flatten)]
     pub(crate) mobility: Mobility,
+    #[command(flatten)]
+    pub(crate) authenticate: Authenticate,
     #[command(flatten)]
     pub(crate) offer: Offer,
 }

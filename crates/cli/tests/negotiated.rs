@@ -4,7 +4,7 @@ use serde_json::Value;
 
 mod common;
 
-use common::{event, listen, records, refuses, run, text};
+use common::{directory, event, listen, records, refuses, run, text};
 
 /// Pings a listener; returns the negotiated extensions as the client and the listener report them.
 fn negotiated(more: &[&str]) -> [Value; 2] {
@@ -48,6 +48,80 @@ fn watching_interfaces_needs_dynamic_addresses_and_authentication() {
         assert_eq!(authentication["chunks_required"], serde_json::json!([128, 193]));
         assert_eq!(authentication["chunks_signed"], serde_json::json!([128, 193]));
     }
+}
+
+/// Both ends sign with the key of one file; a client with another key is not answered.
+#[test]
+fn a_file_of_shared_keys() {
+    let directory = directory("auth-keys");
+    let file = |name: &str, text: &str| {
+        let path = directory.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (right, wrong) = (file("right", "5 a secret\n"), file("wrong", "5 another\n"));
+    let ping = |udp_port: &str, more: &[&str]| {
+        let mut args = vec![
+            "ping",
+            "127.0.0.1",
+            "--count",
+            "2",
+            "--interval",
+            "1ms",
+            "--json",
+            "--timeout",
+            "2s",
+        ];
+        args.extend(["--udp-port", udp_port]);
+        args.extend(more);
+        run(&args)
+    };
+    let listener = listen(&[
+        "--once",
+        "--echo",
+        "--auth-key-file",
+        &right,
+        "--auth-chunks",
+        "data,cookie-echo",
+    ]);
+    let refused = ping(&listener.udp_port, &["--auth-key-file", &wrong]);
+    assert!(!refused.status.success() && text(&refused.stderr).contains("did not answer"));
+    let unsigned = ping(&listener.udp_port, &[]);
+    assert!(
+        !unsigned.status.success() && text(&unsigned.stderr).contains("refused"),
+        "{}",
+        text(&unsigned.stderr)
+    );
+    let pinged = ping(&listener.udp_port, &["--auth-key-file", &right]);
+    assert!(pinged.status.success(), "{}", text(&pinged.stderr));
+    let records = records(&text(&pinged.stdout));
+    let told = &event(&records, "summary")["negotiated"]["authentication"];
+    assert_eq!(
+        (&told["key"], &told["peer_key"]),
+        (&serde_json::json!(5), &serde_json::json!(5))
+    );
+    // The listener also requires ASCONF, because it accepts dynamic addresses.
+    assert_eq!(told["chunks_signed"], serde_json::json!([0, 10, 128, 193]));
+    assert!(listener.rest().0);
+    std::fs::remove_dir_all(&directory).unwrap();
+    refuses(&[
+        (
+            &["ping", "127.0.0.1", "--auth-key-file", "missing"],
+            "--auth-key-file missing",
+        ),
+        (&["ping", "127.0.0.1", "--auth-chunks", "data"], "--auth-key-file"),
+        (
+            &[
+                "ping",
+                "127.0.0.1",
+                "--auth-key-file",
+                "x",
+                "--auth-chunks",
+                "init",
+            ],
+            "no chunk type",
+        ),
+    ]);
 }
 
 #[test]
