@@ -43,6 +43,8 @@ static struct {
     bool dac;
     // Milliseconds that messages of some streams live; 0: all messages are reliable.
     unsigned partial_ms;
+    // All streams are reset in both directions after so many messages; 0: never, and the peer may not either (RFC 6525).
+    unsigned reset_every;
     int locals;
     struct in_addr local[MAX_LOCALS], remote;
 } opt = {.send = true, .streams = 8, .timeout_s = 120, .mtu = 1400, .seed = 1, .messages = 100, .max_size = 262144};
@@ -196,6 +198,17 @@ static bool half_is_done(unsigned half) {
 
 // --- sending ---------------------------------------------------------------------------------------------------
 
+// Resets all streams both ways, or adds a stream. Where messages do not interleave, none is added: usrsctp 0.9.5 then forgets which
+// message it was sending, and puts fragments of another message between its fragments. A request that is in progress refuses the next one.
+static void reconfigure(struct socket *s, bool add) {
+    struct sctp_reset_streams reset = {.srs_flags = SCTP_STREAM_RESET_INCOMING | SCTP_STREAM_RESET_OUTGOING};
+    struct sctp_add_streams more = {.sas_outstrms = 1};
+    int name = add ? SCTP_ADD_STREAMS : SCTP_RESET_STREAMS;
+    const void *value = add ? (const void *)&more : (const void *)&reset;
+    if (usrsctp_setsockopt(s, IPPROTO_SCTP, name, value, add ? sizeof more : sizeof reset) == 0) return;
+    if (errno != EALREADY && errno != EAGAIN && errno != EINPROGRESS && errno != EBUSY) fail("reconfiguring streams: %s", strerror(errno));
+}
+
 static void *send_all(void *argument) {
     struct socket *s = argument;
     uint8_t *payload = malloc(opt.max_size);
@@ -212,8 +225,15 @@ static void *send_all(void *argument) {
             info.sendv_prinfo = (struct sctp_prinfo){.pr_policy = once ? SCTP_PR_SCTP_RTX : SCTP_PR_SCTP_TTL, .pr_value = once ? 0 : opt.partial_ms};
         }
         ssize_t n = usrsctp_sendv(s, payload, m.size, NULL, 0, &info, sizeof info, SCTP_SENDV_SPA, 0);
+        // A stream that is being reset takes no message until the reset is done.
+        while (n < 0 && errno == EAGAIN && opt.reset_every) {
+            struct timespec nap = {.tv_nsec = 1000 * 1000};
+            nanosleep(&nap, NULL);
+            n = usrsctp_sendv(s, payload, m.size, NULL, 0, &info, sizeof info, SCTP_SENDV_SPA, 0);
+        }
         if (n != (ssize_t)m.size) fail("sending message %llu (%u bytes, stream %u) returned %zd: %s", (unsigned long long)i, m.size, m.stream, n, strerror(errno));
         __atomic_store_n(&sent, i + 1, __ATOMIC_RELAXED);
+        if (opt.reset_every && i % opt.reset_every == opt.reset_every - 1) reconfigure(s, opt.interleave && i / opt.reset_every % 3 == 0);
     }
     free(payload);
     half_done(s, 1);
@@ -370,6 +390,10 @@ static void configure(struct socket *s) {
         set(s, IPPROTO_SCTP, SCTP_INTERLEAVING_SUPPORTED, &offered, sizeof offered, "SCTP_INTERLEAVING_SUPPORTED");
         set(s, IPPROTO_SCTP, SCTP_PLUGGABLE_SS, &turns, sizeof turns, "SCTP_PLUGGABLE_SS");
     }
+    if (opt.reset_every) {
+        struct sctp_assoc_value allowed = {.assoc_id = SCTP_FUTURE_ASSOC, .assoc_value = SCTP_ENABLE_RESET_STREAM_REQ | SCTP_ENABLE_RESET_ASSOC_REQ | SCTP_ENABLE_CHANGE_ASSOC_REQ};
+        set(s, IPPROTO_SCTP, SCTP_ENABLE_STREAM_RESET, &allowed, sizeof allowed, "SCTP_ENABLE_STREAM_RESET");
+    }
     struct sctp_initmsg init = {.sinit_num_ostreams = (uint16_t)opt.streams, .sinit_max_instreams = (uint16_t)opt.streams};
     set(s, IPPROTO_SCTP, SCTP_INITMSG, &init, sizeof init, "SCTP_INITMSG");
     // Without a fixed MTU the loopback device's would be used, and pion reads at most 8192 bytes of a datagram.
@@ -472,6 +496,7 @@ static void read_options(int n, char **v) {
         else if (!strcmp(k, "--unordered-every")) opt.unordered_every = (unsigned)number(k, x, 0, 1 << 24);
         else if (!strcmp(k, "--timeout")) opt.timeout_s = (unsigned)number(k, x, 1, 86400);
         else if (!strcmp(k, "--partial")) opt.partial_ms = (unsigned)number(k, x, 0, 60000);
+        else if (!strcmp(k, "--reset-every")) opt.reset_every = (unsigned)number(k, x, 0, 1 << 24);
         else if (!strcmp(k, "--cmt")) opt.cmt = (unsigned)number(k, x, 0, 4);
         else if (!strcmp(k, "--linger")) opt.linger_s = (unsigned)number(k, x, 0, 3600);
         else if (!strcmp(k, "--mtu")) opt.mtu = (unsigned)number(k, x, 576, 8192);

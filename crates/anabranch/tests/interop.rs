@@ -7,11 +7,13 @@ use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch::{
     AddressEvent, AddressForm, Association, AuthenticationConfig, Config, Counters, DynamicAddressConfig,
-    EcnState, Endpoint, Event, LinkConfig, MultipathMode, Reliability, SchedulerKind, SendOptions, StreamId,
+    EcnState, Endpoint, Event, LinkConfig, MultipathMode, ReconfigurationEvent, Reliability, ResetDirection,
+    SchedulerKind, SendOptions, StreamId, StreamSelection,
 };
 
 #[path = "common/captured.rs"]
@@ -50,6 +52,8 @@ struct Exchange {
     signs: &'static [u8],
     /// Whether this side changes its address in the middle (RFC 5061).
     moves: Option<AddressForm>,
+    /// Whether both sides reset streams while data flows (usrsctp).
+    resets: bool,
     sizes: Sizes,
 }
 
@@ -67,6 +71,7 @@ impl Exchange {
         ecn: false,
         signs: &[],
         moves: None,
+        resets: false,
         sizes: Sizes::Mixed,
     };
 
@@ -126,6 +131,9 @@ impl Exchange {
             command.args([option, &value.to_string()]);
         }
         command.args(self.nr_sack.then_some("--nr-sack"));
+        if self.resets && self.peer == "usrsctp" {
+            command.args(["--reset-every", "400"]);
+        }
         command.args(self.interleave.then_some("--interleave"));
         if self.sizes == Sizes::Large {
             command.args(["--large", "--max-size", &LARGE.to_string()]);
@@ -251,8 +259,21 @@ impl Exchange {
             if self.peer_sends() { self.messages } else { 0 },
         );
         let needed = |stream| self.reliability(stream, false) == Reliability::Reliable;
+        let done = Arc::new(Mutex::new(Reconfigured::default()));
+        let resets = self.resets.then(|| {
+            let both = self.peer == "usrsctp";
+            tokio::spawn(reset_streams(association.clone(), both, Arc::clone(&done)))
+        });
         receive_all(&association, &mut inbox, needed, |_| ()).await;
         sender.await.expect("all is sent");
+        if let Some(resets) = resets {
+            resets.abort();
+            let done = done.lock().expect("no panic");
+            println!("{done:?}");
+            assert!(done.answered > 0, "requests of this side are performed");
+            assert!(done.inbound > 0, "the peer resets streams");
+            assert!(!self.interleave || done.added > 0, "the peer adds streams");
+        }
         // The peer waits for the last message, and the side that ends the association exits at once: its SHUTDOWN COMPLETE must
         // not be lost.
         let link: LinkConfig = self.link.parse().expect("a link");
@@ -422,6 +443,50 @@ fn chunks_from(port: u16, file: &[u8]) -> BTreeMap<u8, u64> {
 }
 
 /// Runs a test with a time limit.
+/// Changes of the streams that were seen.
+#[derive(Debug, Default)]
+struct Reconfigured {
+    /// Requests of this side that the peer performed, and those that it refused.
+    answered: u32,
+    refused: u32,
+    inbound: u32,
+    outbound: u32,
+    added: u32,
+}
+
+/// Resets all streams, again and again, with the incoming ones if `both`.
+async fn reset_streams(association: Association, both: bool, done: Arc<Mutex<Reconfigured>>) {
+    let direction = |count: u32| match (both, count % 2) {
+        (true, 0) => ResetDirection::Both,
+        _ => ResetDirection::Outgoing,
+    };
+    let mut count = 0;
+    loop {
+        let pause = tokio::time::sleep(Duration::from_millis(20));
+        let event = tokio::select! {
+            event = association.next_event() => event,
+            () = pause => {
+                let streams = StreamSelection::Listed((0..STREAMS as u16).map(StreamId).collect());
+                count += u32::from(association.reset_streams(streams, direction(count)).is_ok());
+                continue;
+            }
+        };
+        let Some(event) = event else { return };
+        let Event::Reconfiguration(event) = event else {
+            continue;
+        };
+        let mut done = done.lock().expect("no panic");
+        match event {
+            ReconfigurationEvent::InboundReset { .. } => done.inbound += 1,
+            ReconfigurationEvent::OutboundReset { .. } => done.outbound += 1,
+            ReconfigurationEvent::StreamsAdded { .. } => done.added += 1,
+            ReconfigurationEvent::Answered { result, .. } if result.is_success() => done.answered += 1,
+            ReconfigurationEvent::Answered { .. } => done.refused += 1,
+            _ => {}
+        }
+    }
+}
+
 async fn in_time<T>(test: impl Future<Output = T>) -> T {
     let limit = Duration::from_secs(150);
     tokio::time::timeout(limit, test).await.expect("in time")
@@ -579,6 +644,30 @@ macro_rules! family {
             assert_eq!(counters.chunks_unauthenticated, 0, "{counters:?}");
         }
     )*};
+}
+
+macro_rules! reset {
+    ($($name:ident: $peer:literal, $listens:literal, $interleave:literal;)*) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            let exchange = Exchange {
+                peer: $peer,
+                peer_listens: $listens,
+                messages: 6000,
+                interleave: $interleave,
+                resets: true,
+                ..Exchange::RELIABLE
+            };
+            in_time(exchange.run()).await;
+        }
+    )*};
+}
+
+// RFC 6525: both sides reset all streams in both directions while data flows; with I-DATA usrsctp adds streams too.
+reset! {
+    resets_with_usrsctp_that_listens: "usrsctp", true, false;
+    resets_with_usrsctp_that_connects: "usrsctp", false, false;
+    interleaved_resets_with_usrsctp_that_listens: "usrsctp", true, true;
 }
 
 family! {
