@@ -149,7 +149,7 @@ impl Peer {
             value.extend_from_slice(&[0, 7, 0, 12, 1, 2, 3, 4, 5, 6, 7, 8]);
         }
         // The peer supports every extension.
-        value.extend_from_slice(&[0x80, 8, 0, 13, kind::FORWARD_TSN, kind::NR_SACK]);
+        value.extend_from_slice(&[0x80, 8, 0, 14, kind::FORWARD_TSN, kind::NR_SACK, kind::RE_CONFIG]);
         let others = [
             experimental_kind::SELECTIVE_FORWARD_TSN,
             kind::I_DATA,
@@ -163,7 +163,7 @@ impl Peer {
             experimental_kind::FORWARD_PSN,
         ];
         value.extend_from_slice(&eca);
-        value.extend_from_slice(&[0, 0, 0, 0xc0, 0, 0, 4]);
+        value.extend_from_slice(&[0, 0, 0xc0, 0, 0, 4]);
         // An INIT of realistic size, because its answer may not be much larger.
         if kind == 1 {
             value.extend_from_slice(&[0x80, 5, 0, 64]);

@@ -19,7 +19,13 @@ fn explore(chunk: &Chunk) {
             explore_parameters(&asconf.parameters);
         }
         Chunk::AsconfAck(asconf_ack) => explore_parameters(&asconf_ack.parameters),
-        Chunk::ReConfig(re_config) => explore_parameters(&re_config.parameters),
+        Chunk::ReConfig(re_config) => {
+            explore_parameters(&re_config.parameters);
+            if let Ok(contents) = re_config.contents() {
+                assert!(contents.parameters.len() <= 2);
+                assert!(contents.unrecognized.len() <= re_config.encoded_len() + 3);
+            }
+        }
         Chunk::Abort(abort) => explore_causes(&abort.causes),
         Chunk::Error(error) => explore_causes(&error.causes),
         Chunk::Sack(sack) => {
