@@ -201,6 +201,8 @@ counters! {
     abandoned_sent early_discards forward_tsns_sent forward_tsns_received selective_notices_sent
     selective_notices_received late_messages freed_early_bytes nr_sack_contradictions chunks_reneged ce_packets_received
     ecnes_sent ecnes_received heartbeats_sent mtu_probes_sent mtu_black_holes failovers init_collisions restarts
+    reconfigs_sent reconfigs_received packets_signed packets_verified packets_unverified asconfs_sent asconfs_received
+    chunks_unauthenticated
 }
 
 #[cfg(test)]
