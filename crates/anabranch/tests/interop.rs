@@ -178,7 +178,15 @@ impl Exchange {
             (false, MultipathMode::Off) => String::new(),
             (false, mode) => format!("-{mode:?}"),
         };
-        let name = format!("interop-{peer}{service}{format}-listens-{peer_listens}-ends-{peer_ends}.pcapng");
+        let signs = if self.signs.is_empty() { "" } else { "-signs" };
+        let resets = if self.resets { "-resets" } else { "" };
+        let moves = self
+            .moves
+            .map_or(String::new(), |form| format!("-moves-{form:?}"));
+        // Tests run at the same time: each needs a file of its own.
+        let name = format!(
+            "interop-{peer}{service}{format}{signs}{resets}{moves}-listens-{peer_listens}-ends-{peer_ends}.pcapng"
+        );
         Some(directory.join(name))
     }
 
