@@ -70,7 +70,7 @@ impl Asconf {
         }
     }
 
-    /// The ASCONF parameters after the address parameter, in order: at most one for every 8 bytes of the chunk. The iterator ends after
+    /// The ASCONF parameters after the address parameter, in order: at most one for every 4 bytes of the chunk. The iterator ends after
     /// the first error.
     pub fn requests(&self) -> impl Iterator<Item = Result<RawParameter, ParameterError>> + use<> {
         self.parameters.iter().skip(1)
