@@ -97,6 +97,23 @@ fn name(make_before_break: bool, translated: bool) -> String {
     format!("{order}, {translator}")
 }
 
+/// Changes the client's network in the middle of a transfer, and returns the longest time without data.
+fn longest_pause(
+    bed: &Bed,
+    make_before_break: bool,
+    progress: &Progress,
+    association: &anabranch::Association,
+) -> Duration {
+    wait_until("data flows", || progress.bytes() > 2 * MIB);
+    progress.restart();
+    change(bed, make_before_break, || association.local_addresses());
+    let before = progress.bytes();
+    wait_until("data flows on the new network", || {
+        progress.bytes() > before + 4 * MIB
+    });
+    progress.longest()
+}
+
 /// The client sends.
 fn upload(test: &'static str, make_before_break: bool, translated: bool) {
     let Some(bed) = bed(test, translated) else { return };
@@ -108,18 +125,9 @@ fn upload(test: &'static str, make_before_break: bool, translated: bool) {
     });
     let to = SocketAddr::from((SERVER, UDP_PORT));
     let (sender, association) = sending(&bed, to, &stop, || endpoint(true, None));
-    wait_until("data flows", || progress.bytes() > 2 * MIB);
-    progress.restart();
-    change(&bed, make_before_break, || association.local_addresses());
-    let before = progress.bytes();
-    wait_until("data flows on the new network", || {
-        progress.bytes() > before + 4 * MIB
-    });
-    println!(
-        "upload, {}: longest pause {:?}",
-        name(make_before_break, translated),
-        progress.longest()
-    );
+    let order = name(make_before_break, translated);
+    let pause = longest_pause(&bed, make_before_break, &progress, &association);
+    println!("upload, {order}: longest pause {pause:?}");
     stop.store(true, Ordering::Relaxed);
     let sent = sender.join().expect("the sender");
     assert_eq!(receiver.join().expect("the receiver"), sent, "nothing is lost");
@@ -163,18 +171,9 @@ fn download(test: &'static str, make_before_break: bool, translated: bool) {
     });
     server_side.recv_timeout(LIMIT).expect("accepted");
     let association: anabranch::Association = client_side.recv_timeout(LIMIT).expect("connected");
-    wait_until("data flows", || progress.bytes() > 2 * MIB);
-    progress.restart();
-    change(&bed, make_before_break, || association.local_addresses());
-    let before = progress.bytes();
-    wait_until("data flows on the new network", || {
-        progress.bytes() > before + 4 * MIB
-    });
-    println!(
-        "download, {}: longest pause {:?}",
-        name(make_before_break, translated),
-        progress.longest()
-    );
+    let order = name(make_before_break, translated);
+    let pause = longest_pause(&bed, make_before_break, &progress, &association);
+    println!("download, {order}: longest pause {pause:?}");
     stop.store(true, Ordering::Relaxed);
     let sent = server.join().expect("the sender");
     drop(association);
