@@ -231,3 +231,88 @@ fn a_probe_and_its_answer() {
     script.send(&[Chunk::HeartbeatAck(HeartbeatAck::new(right))]);
     assert_eq!(mtu(&script), 1400, "the same answer again");
 }
+
+// A → DATA (1,500 bytes, beyond the window of 100 bytes)
+// A ← SACK (nothing new, a_rwnd 100) ← Z, again after each T3-rtx
+// A → HEARTBEAT, PAD (1,500) → Z
+/// RFC 8899 §4.3: if the peer may have dropped the data because its window is too small, a probe of the current size shows whether the path
+/// lost it. An answer leaves the size as it is; three lost probes reduce it.
+#[test]
+fn a_closed_window_hides_no_black_hole() {
+    for passes in [true, false] {
+        let mut config = Config {
+            path_mtu_limit: 1500,
+            ..Config::default()
+        };
+        config.heartbeat.interval = None;
+        let mut script = Script::new(config, 1);
+        script.a_rwnd = 1 << 20;
+        script.set_up();
+        let sack = |tsn, a_rwnd| {
+            Chunk::Sack(Sack {
+                cumulative_tsn_ack: tsn,
+                a_rwnd,
+                gap_ack_blocks: Default::default(),
+                duplicate_tsns: TsnList::default(),
+            })
+        };
+        let send = |script: &mut Script, len| {
+            script.act(|association, now| {
+                let options = SendOptions::default();
+                association
+                    .send(now, StreamId(0), vec![1; len].into(), options)
+                    .expect("send");
+            });
+        };
+        let mtu = |script: &Script| script.association().stats().paths[0].pmtu;
+        // Discovery finds 1,500 bytes.
+        send(&mut script, 20_000);
+        let mut tsn = script.endpoint_tsn.minus(1);
+        while let Some(answer) = script.next_answer() {
+            let probe = answer.chunks.iter().find_map(|chunk| match chunk {
+                Chunk::Heartbeat(heartbeat) => heartbeat.info(),
+                _ => None,
+            });
+            if let Some(info) = probe {
+                script.send(&[Chunk::HeartbeatAck(HeartbeatAck::new(info))]);
+            }
+            let arrived = answer.data().count() as u32;
+            tsn = tsn.plus(arrived);
+            if arrived > 0 {
+                script.send(&[sack(tsn, 1 << 20)]);
+            }
+        }
+        assert_eq!(mtu(&script), 1500);
+        // The peer accepts nothing more. If the path does not pass this size, what arrives are other packets, which have the same answer.
+        script.send(&[sack(tsn, 100)]);
+        send(&mut script, 20_000);
+        let probes = script.association().counters().mtu_probes_sent;
+        for _ in 0..40 {
+            while let Some(answer) = script.next_answer() {
+                for chunk in &answer.chunks {
+                    match chunk {
+                        Chunk::Heartbeat(heartbeat) if passes => {
+                            let info = heartbeat.info().expect("the information of the sender");
+                            script.send(&[Chunk::HeartbeatAck(HeartbeatAck::new(info))]);
+                        }
+                        Chunk::Pad(Pad { len }) => assert_eq!(usize::from(*len), 1500 - 20 - 8 - 12 - 28 - 4),
+                        _ => script.send(&[sack(tsn, 100)]),
+                    }
+                }
+            }
+            if mtu(&script) != 1500 {
+                break;
+            }
+            script.advance_to_timeout();
+        }
+        let counters = *script.association().counters();
+        let sent = counters.mtu_probes_sent - probes;
+        if passes {
+            assert_eq!((mtu(&script), counters.mtu_black_holes), (1500, 0));
+            assert!(sent > 3, "asked again and again: {sent}");
+        } else {
+            assert_eq!((mtu(&script), counters.mtu_black_holes, sent), (1280, 1, 3));
+        }
+        assert_eq!(script.association().stats().paths[0].error_count, 0);
+    }
+}

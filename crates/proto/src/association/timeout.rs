@@ -9,7 +9,7 @@ use super::{Association, State};
 use crate::control::Request;
 use crate::event::CloseReason;
 use crate::extension::dynamic_addresses::Requests;
-use crate::path::{HeartbeatAnswer, HeartbeatInfo, PathId};
+use crate::path::{HeartbeatAnswer, HeartbeatInfo, Path, PathId};
 use crate::time::Timestamp;
 use crate::transmit::{Sender, write_packet};
 
@@ -182,12 +182,14 @@ impl Association {
         if !self.state.probes_paths() {
             return;
         }
-        let due = |due: Timestamp| due <= now;
+        let is_due = |path: &Path| path.probe_due().is_some_and(|due| due <= now);
         let signer = self.authentication.signer();
         let overhead = |kind| signer.map_or(0, |signer| signer.overhead(kind));
         let auth_len = overhead(kind::HEARTBEAT).max(overhead(kind::PAD));
         for path in self.paths.iter_mut() {
-            if path.probe_due().is_some_and(due)
+            let black_hole = is_due(path) && path.finds_black_hole(now);
+            self.counters.mtu_black_holes += u64::from(black_hole);
+            if is_due(path)
                 && let Some(chunks) = path.next_probe(now, &mut self.random, auth_len)
             {
                 let packet = write_packet(self.identity.header(), &chunks, signer);

@@ -55,6 +55,8 @@ pub(crate) struct Pmtu {
     /// When discovery continues: a probe is sent then, or the probe in flight counts as lost.
     due: Option<Timestamp>,
     full_packets: u8,
+    /// Data timed out, and nobody knows whether its size was the reason: the size to probe is the current one.
+    doubted: bool,
 }
 
 /// A probe in flight.
@@ -85,6 +87,7 @@ impl Pmtu {
             probe: None,
             due: None,
             full_packets: 0,
+            doubted: false,
         }
     }
 
@@ -136,6 +139,9 @@ impl Pmtu {
     /// The next size to probe. Below the base it is the base itself (RFC 8899 §5.2, BASE): most likely the packets that timed out were lost
     /// for another reason than their size.
     fn next_size(&mut self, now: Timestamp) -> Option<u16> {
+        if self.doubted {
+            return Some(self.mtu);
+        }
         self.ceiling = self.ceiling.filter(|(_, until)| now < *until);
         let below = self
             .ceiling
@@ -150,7 +156,7 @@ impl Pmtu {
 
     /// Discovery continues at `now`. Returns the length of the SCTP packet to probe with, if a probe is to be sent, marked with `nonce`. An
     /// unanswered probe counts as lost after `PROBE_TIMER`, or after the RTO if that is longer. If the path does not answer data
-    /// either, the loss of a probe proves nothing about its size.
+    /// either, the loss of a probe proves nothing about its size, unless the probe has the size of that data.
     pub(crate) fn next_probe(
         &mut self,
         now: Timestamp,
@@ -159,7 +165,7 @@ impl Pmtu {
         data_answered: bool,
     ) -> Option<usize> {
         let sent = match self.probe.take() {
-            Some(_) if !data_answered => 0,
+            Some(_) if !data_answered && !self.doubted => 0,
             Some(lost) if lost.sent >= MAX_PROBES => {
                 self.set_ceiling(now, lost.size);
                 0
@@ -182,6 +188,7 @@ impl Pmtu {
     fn set_ceiling(&mut self, now: Timestamp, size: u16) {
         self.probe = None;
         self.due = None;
+        self.doubted = false;
         self.full_packets = 0;
         self.ceiling = Some((size, now + RAISE_AFTER));
     }
@@ -192,14 +199,15 @@ impl Pmtu {
             return false;
         };
         self.mtu = probe.size;
+        self.doubted = false;
         self.due = self.next_size(now).map(|_| now);
         true
     }
 
     /// The local system reported that a packet was too large, and perhaps which size would fit. If a probe is in flight, the report is
-    /// about the probe.
+    /// about the probe. A probe of the current size stands for data.
     pub(crate) fn on_too_large(&mut self, now: Timestamp, mtu: Option<u16>) {
-        if let Some(probe) = self.probe {
+        if let Some(probe) = self.probe.filter(|_| !self.doubted) {
             self.set_ceiling(now, probe.size);
             self.due = self.next_size(now).map(|_| now);
             return;
@@ -216,15 +224,43 @@ impl Pmtu {
     /// Data timed out for the `in_a_row`th consecutive time. Returns true if a black hole is assumed: the size becomes the base; if it is
     /// the base already, the minimum, and a probe of the base size is due at once (RFC 8899 §5.2, BASE and ERROR).
     pub(crate) fn on_timeout(&mut self, now: Timestamp, in_a_row: u32) -> bool {
+        let suspected = self.suspects_black_hole(in_a_row);
+        if suspected {
+            self.leave_black_hole(now);
+        }
+        suspected
+    }
+
+    /// As [`Pmtu::on_timeout`], but perhaps the peer dropped the data, because its window is closed. Instead of assuming a black hole, probes
+    /// of the current size find out (RFC 8899 §4.3, §5.2: confirmation of the current size).
+    pub(crate) fn on_doubtful_timeout(&mut self, now: Timestamp, in_a_row: u32) {
+        if self.suspects_black_hole(in_a_row) && !self.doubted {
+            self.doubted = true;
+            self.probe = None;
+            self.due = Some(now);
+        }
+    }
+
+    /// Discovery continues. Returns true if all probes of the current size are lost: the size becomes smaller, as in [`Pmtu::on_timeout`].
+    pub(crate) fn finds_black_hole(&mut self, now: Timestamp) -> bool {
+        let found = self.doubted && self.probe.is_some_and(|probe| probe.sent >= MAX_PROBES);
+        if found {
+            self.leave_black_hole(now);
+        }
+        found
+    }
+
+    fn suspects_black_hole(&self, in_a_row: u32) -> bool {
         // If no larger size may be probed, a size below the base would never be raised again.
         let smallest = if self.limit > self.base {
             self.least
         } else {
             self.base
         };
-        if !in_a_row.is_multiple_of(BLACK_HOLE_TIMEOUTS) || self.mtu <= smallest {
-            return false;
-        }
+        in_a_row.is_multiple_of(BLACK_HOLE_TIMEOUTS) && self.mtu > smallest
+    }
+
+    fn leave_black_hole(&mut self, now: Timestamp) {
         if self.mtu > self.base {
             self.shrink(now, self.base);
         } else {
@@ -232,7 +268,6 @@ impl Pmtu {
             self.full_packets = 0;
             self.ask_for_base(now);
         }
-        true
     }
 
     /// Data was acknowledged after timeouts: if no probe has shown yet whether packets of the base size pass, a probe is due at once.
@@ -245,6 +280,7 @@ impl Pmtu {
     fn ask_for_base(&mut self, now: Timestamp) {
         self.ceiling = None;
         self.probe = None;
+        self.doubted = false;
         self.due = Some(now);
     }
 
@@ -386,6 +422,67 @@ mod tests {
         assert_eq!(pmtu.due(), Some(at), "asked at once");
         search(&mut pmtu, at, 1500);
         assert_eq!(pmtu.current(), 1500);
+    }
+
+    /// Data of the current size times out twice, and the peer may have dropped it. Returns the probes that follow, on a path of `real` bytes.
+    fn doubt(pmtu: &mut Pmtu, mut at: Timestamp, real: u16) -> u8 {
+        pmtu.on_doubtful_timeout(at, 1);
+        assert_eq!(pmtu.due(), None, "one timeout is no reason for doubt");
+        pmtu.on_doubtful_timeout(at, 2);
+        for probes in 0.. {
+            let Some(due) = pmtu.due() else { return probes };
+            at = at.max(due);
+            if pmtu.finds_black_hole(at) {
+                return probes;
+            }
+            let nonce = 100 + u64::from(probes);
+            let len = pmtu.next_probe(at, nonce, Duration::from_secs(1), false);
+            assert_eq!(len, Some(pmtu.max_packet()), "of the current size");
+            pmtu.on_doubtful_timeout(at, 4);
+            if pmtu.current() <= real {
+                assert!(pmtu.on_answer(at, nonce));
+            }
+        }
+        unreachable!()
+    }
+
+    #[test]
+    fn a_size_in_doubt_stays_if_a_probe_is_answered() {
+        let now = Timestamp::from_millis(5);
+        let mut pmtu = pmtu(9000);
+        search(&mut pmtu, now, 9000);
+        assert_eq!(doubt(&mut pmtu, now, 9000), 1);
+        assert_eq!(pmtu.current(), 9000);
+    }
+
+    #[test]
+    fn a_size_in_doubt_is_left_after_three_lost_probes() {
+        let now = Timestamp::from_millis(5);
+        let mut pmtu = pmtu(9000);
+        search(&mut pmtu, now, 9000);
+        assert_eq!(doubt(&mut pmtu, now, 1500), MAX_PROBES);
+        assert_eq!((pmtu.current(), pmtu.due()), (1280, None));
+        assert_eq!(doubt(&mut pmtu, now, 1000), MAX_PROBES);
+        assert_eq!(pmtu.current(), SMALLEST, "from the base to the minimum");
+        pmtu.on_doubtful_timeout(now, 2);
+        let probe = pmtu.next_probe(now, 9, Duration::from_secs(1), true);
+        assert_eq!(
+            probe,
+            Some(1280 - 28),
+            "nothing is below the minimum, so nothing is in doubt"
+        );
+    }
+
+    #[test]
+    fn the_system_speaks_of_data_while_its_size_is_in_doubt() {
+        let now = Timestamp::from_millis(5);
+        let mut pmtu = pmtu(9000);
+        search(&mut pmtu, now, 9000);
+        pmtu.on_doubtful_timeout(now, 2);
+        assert!(pmtu.next_probe(now, 7, Duration::from_secs(1), false).is_some());
+        pmtu.on_too_large(now, Some(1500));
+        assert_eq!((pmtu.current(), pmtu.due()), (1500, None));
+        assert!(!pmtu.finds_black_hole(now));
     }
 
     #[test]

@@ -77,11 +77,8 @@ impl Sender {
 
     /// Called after the error of the path was counted: one packet of retransmissions leaves at once, on whatever path (§6.3.3 E3).
     pub(crate) fn after_t3(&mut self, cx: &mut Cx<'_>, id: PathId, dropped: bool) {
-        let path = cx.paths.path_mut(id);
-        if !dropped && path.pmtu.on_timeout(cx.now, path.silent_timeouts) {
-            path.control.on_packet_size(path.pmtu.max_data());
-            cx.counters.mtu_black_holes += 1;
-        }
+        let black_hole = cx.paths.path_mut(id).on_data_timeout(cx.now, dropped);
+        cx.counters.mtu_black_holes += u64::from(black_hole);
         let first = self.outstanding.first_lost();
         let to = match first {
             Some(index) if cx.paths.spreads() => self.retransmission_path(cx, index),
