@@ -50,6 +50,7 @@
 //! * [`Config`] has every setting of the protocol, with the names, units and defaults of RFC 9260.
 
 mod association;
+mod authentication;
 mod builder;
 mod capture;
 mod driver;
@@ -72,8 +73,8 @@ pub use anabranch_proto::{
     RetransmissionPolicy,
 };
 pub use anabranch_proto::{
-    AddressError, AddressEvent, AddressForm, AuthenticationConfig, AuthenticationEvent, DynamicAddressConfig,
-    HmacAlgorithm, SharedKey,
+    AddressError, AddressEvent, AddressForm, AuthenticationConfig, AuthenticationEvent,
+    AuthenticationKeyError, AuthenticationStats, DynamicAddressConfig, HmacAlgorithm, SharedKey,
 };
 pub use anabranch_proto::{
     AssociationState, AssociationStats, BufferConfig, CloseReason, Config, ConfigError, ConnectOptions,

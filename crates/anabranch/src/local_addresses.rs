@@ -1,4 +1,4 @@
-//! Dynamic addresses (RFC 5061) and keys for authenticated chunks (RFC 4895), for an association's handle.
+//! Dynamic addresses (RFC 5061), for an association's handle.
 
 use std::net::IpAddr;
 

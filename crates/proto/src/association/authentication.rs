@@ -8,7 +8,7 @@ use super::{Association, State};
 use crate::config::SharedKey;
 use crate::error::AuthenticationKeyError;
 use crate::event::{AuthenticationEvent, Event};
-use crate::extension::auth::{Authentication, CookieAdmission, Verdict, admit_cookie};
+use crate::extension::auth::{Authentication, CookieAdmission, Verdict};
 use crate::inbound::Inbound;
 use crate::negotiation::StateCookie;
 
@@ -108,7 +108,8 @@ impl Association {
         if !matches!(self.state, State::CookieWait(_)) {
             return true;
         }
-        match admit_cookie(&self.config, cookie.negotiated().authentication, inbound) {
+        let exchange = cookie.negotiated().authentication;
+        match self.authentication.admit_cookie(&self.config, exchange, inbound) {
             CookieAdmission::Plain => true,
             CookieAdmission::Authenticated => {
                 self.authentication.begin_packet(true);

@@ -1,9 +1,11 @@
 //! Endpoint pair shared keys (RFC 4895 §6.1): right and wrong ones, and their change while data flows.
 
+use anabranch_netsim::LinkConfig;
 use anabranch_proto::{
-    AssociationState, AuthenticationConfig, AuthenticationEvent, AuthenticationKeyError, Config, Event,
-    SharedKey,
+    AssociationState, AuthenticationConfig, AuthenticationEvent, AuthenticationKeyError, Config,
+    ConnectOptions, Event, SharedKey,
 };
+use anabranch_testkit::{PORT, Setup, Side};
 use anabranch_wire::chunk::kind;
 use bytes::Bytes;
 
@@ -134,4 +136,41 @@ fn without_authentication_there_are_no_keys() {
         .authentication_keys()
         .put(key(1, "one"));
     assert_eq!(put, Err(AuthenticationKeyError::NotOffered));
+}
+
+// A → INIT (lost)                 both ends get another secret for key 1
+// A ← INIT ← Z;  A → INIT ACK → Z;  A ← AUTH, COOKIE ECHO ← Z
+/// RFC 9260 §5.2.1: in COOKIE-WAIT, the COOKIE ECHO of a collision is verified with the keys that the association has now.
+#[test]
+fn a_key_changed_during_set_up_counts_at_a_collision() {
+    for (side_that_knows, works) in [(&Side::BOTH[..], true), (&[Side::A][..], false)] {
+        let mut config = with_key("one", &[kind::COOKIE_ECHO, kind::DATA]);
+        config.heartbeat.interval = None;
+        let mut pair = Setup::new(5)
+            .config(config)
+            .path(LinkConfig::default().with_delay(20 * MS))
+            .build();
+        pair.listen(Side::A);
+        for side in Side::BOTH {
+            pair.cut(0, side == Side::A);
+            let options = ConnectOptions {
+                local_port: Some(PORT),
+                ..ConnectOptions::default()
+            };
+            pair.begin_from(side, options);
+            if side_that_knows.contains(&side) {
+                let put = pair
+                    .association_mut(side)
+                    .authentication_keys()
+                    .put(key(1, "two"));
+                assert_eq!(put, Ok(()));
+            }
+            pair.run_ms(5);
+        }
+        pair.run_ms(200);
+        for side in Side::BOTH {
+            let established = pair.state(side) == Some(AssociationState::Established);
+            assert_eq!(established, works, "{}", pair.draw());
+        }
+    }
 }

@@ -8,7 +8,7 @@ use crate::config::{AuthenticationConfig, MOST_KEYS, SharedKey};
 use crate::error::AuthenticationKeyError;
 
 /// The endpoint pair shared keys, and which of them signs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct SharedKeys {
     keys: Vec<SharedKey>,
     active: u16,

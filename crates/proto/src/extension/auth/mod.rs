@@ -229,6 +229,28 @@ pub(crate) fn admit_cookie(
     exchange: Option<KeyExchange<'_>>,
     inbound: &Inbound,
 ) -> CookieAdmission {
+    admit(config, None, exchange, inbound)
+}
+
+impl Authentication {
+    /// As [`admit_cookie`], for an association whose set-up has begun: with its own keys, which the application may have changed.
+    pub(crate) fn admit_cookie(
+        &self,
+        config: &Config,
+        exchange: Option<KeyExchange<'_>>,
+        inbound: &Inbound,
+    ) -> CookieAdmission {
+        let keys = self.0.as_ref().map(|state| &state.keys);
+        admit(config, keys, exchange, inbound)
+    }
+}
+
+fn admit(
+    config: &Config,
+    keys: Option<&SharedKeys>,
+    exchange: Option<KeyExchange<'_>>,
+    inbound: &Inbound,
+) -> CookieAdmission {
     let auth = inbound.chunks().next().filter(|first| first.kind == kind::AUTH);
     let Some(exchange) = exchange else {
         // An AUTH chunk is of unknown type, so that the chunks after it are discarded.
@@ -241,15 +263,19 @@ pub(crate) fn admit_cookie(
         return CookieAdmission::Refused;
     };
     // The cookie has AUTH, and the endpoint that opens it does not: another configuration made it.
-    let Some(mut keys) = offer(config, || random).map(|own| Authentication::new(config, Some(own))) else {
+    let Some(own) = offer(config, || random) else {
         return CookieAdmission::Refused;
     };
-    keys.adopt(Some(exchange));
-    keys.begin_packet(false);
-    match auth.and_then(|raw| keys.on_auth(&raw)) {
+    let mut trial = Authentication::new(config, Some(own));
+    if let Some((state, keys)) = trial.0.as_mut().zip(keys) {
+        state.keys = keys.clone();
+    }
+    trial.adopt(Some(exchange));
+    trial.begin_packet(false);
+    match auth.and_then(|raw| trial.on_auth(&raw)) {
         Some(Verdict::Genuine { .. }) => CookieAdmission::Authenticated,
         Some(_) => CookieAdmission::Refused,
-        None if keys.refuses(kind::COOKIE_ECHO) => CookieAdmission::Refused,
+        None if trial.refuses(kind::COOKIE_ECHO) => CookieAdmission::Refused,
         None => CookieAdmission::Plain,
     }
 }
