@@ -34,6 +34,9 @@ type options struct {
 	udpPort, localUDPPort, streams, unorderedEvery, mtu int
 	partialMS                                           int
 	messages, expect, loss, timeout, maxSize            int
+	resets                                              int
+	resetsBy                                            string
+	openFirst                                           bool
 	seed                                                uint64
 }
 
@@ -46,6 +49,11 @@ type peer struct {
 	received, sent, bytes atomic.Int64
 	conn                  *link
 	association           *sctp.Association
+
+	// writing guards the channels: one message is written at a time, as the settings of a stream belong to a message.
+	writing               sync.Mutex
+	channels              []*channel
+	ended, closed, reused atomic.Int64
 
 	lock        sync.Mutex
 	seen        []bool
@@ -65,10 +73,13 @@ func (p *peer) finish(failure error) {
 		Error    *string `json:"error"`
 		Peer     string  `json:"peer"`
 		Shutdown bool    `json:"shutdown"`
+		Ended    int64   `json:"ended"`
+		Reset    int64   `json:"reset"`
+		Reused   int64   `json:"reused"`
 		Seconds  float64 `json:"seconds"`
 	}{
 		OK: failure == nil, Received: p.received.Load(), Sent: p.sent.Load(), Bytes: p.bytes.Load(), Peer: "pion",
-		Seconds: time.Since(p.started).Seconds(),
+		Ended: p.ended.Load(), Reset: p.closed.Load(), Reused: p.reused.Load(), Seconds: time.Since(p.started).Seconds(),
 	}
 	if p.conn != nil {
 		line.Shutdown = p.conn.completed()
@@ -158,9 +169,11 @@ func (m message) payload() []byte {
 // --- the link ------------------------------------------------------------------------------------------------------
 
 // link is the net.Conn under the association: UDP datagrams to and from one remote, which a listener learns from the
-// first one. It can lose some, and it notes which chunk ended the association, which pion does not tell.
+// first one. It can lose some, and it notes what pion does not tell: which chunk ended the association, and which of its
+// requests to reset streams were answered.
 type link struct {
 	*net.UDPConn
+	resets                          resets
 	lock                            sync.Mutex
 	remote                          *net.UDPAddr
 	first                           []byte
@@ -190,6 +203,7 @@ func (l *link) note(packet []byte, in bool) (drop bool) {
 	case 14:
 		l.completeIn, l.completeOut = l.completeIn || in, l.completeOut || !in
 	}
+	l.resets.note(packet, in)
 	return false
 }
 
@@ -201,20 +215,38 @@ func (l *link) completed() bool {
 
 // Read returns the next datagram of the remote.
 func (l *link) Read(b []byte) (int, error) {
+	l.lock.Lock()
+	l.resets.processed()
+	l.lock.Unlock()
 	for {
 		if l.first != nil {
 			n := copy(b, l.first)
 			l.first = nil
 			return n, nil
 		}
+		l.lock.Lock()
+		packet := l.resets.release()
+		l.lock.Unlock()
+		if packet != nil {
+			return copy(b, packet), nil
+		}
 		n, from, err := l.UDPConn.ReadFromUDP(b)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			_ = l.UDPConn.SetReadDeadline(time.Time{})
+			continue // a packet that was held back is due
+		}
 		if err != nil {
 			return 0, err
 		}
 		if from.Port != l.remote.Port || !from.IP.Equal(l.remote.IP) || l.note(b[:n], true) {
 			continue
 		}
-		return n, nil
+		l.lock.Lock()
+		held := l.resets.hold(b[:n])
+		l.lock.Unlock()
+		if !held {
+			return n, nil
+		}
 	}
 }
 
@@ -223,7 +255,13 @@ func (l *link) Write(b []byte) (int, error) {
 	if l.note(b, false) {
 		return len(b), nil
 	}
-	return l.UDPConn.WriteToUDP(b, l.remote)
+	n, err := l.UDPConn.WriteToUDP(b, l.remote)
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	if l.resets.isDue() {
+		_ = l.UDPConn.SetReadDeadline(time.Now())
+	}
+	return n, err
 }
 
 // RemoteAddr is the remote's UDP address.
@@ -255,23 +293,44 @@ func (o *options) open() (*link, error) {
 
 func (p *peer) sendAll() error {
 	for i := 0; p.opt.send && i < p.opt.messages; i++ {
-		m := p.opt.describe(p.opt.listen, i)
-		for held := p.association.BufferedAmount(); held > 0 && held+m.size > sendBuffer; held = p.association.BufferedAmount() {
-			time.Sleep(100 * time.Microsecond)
+		if p.opt.resets > 0 {
+			p.keepToRound(i)
 		}
-		// A stream that is open already, be it by the remote's data, is returned as it is.
-		stream, err := p.association.OpenStream(m.stream, sctp.PayloadTypeUnknown)
-		if err != nil {
-			return fmt.Errorf("opening stream %d: %w", m.stream, err)
+		if err := p.send(i); err != nil {
+			return err
 		}
-		kind, value := p.opt.reliability(m.stream)
-		stream.SetReliabilityParams(m.unordered, kind, value)
-		n, err := stream.WriteSCTP(m.payload(), sctp.PayloadProtocolIdentifier(ppidBase+i))
-		if err != nil || n != m.size {
-			return fmt.Errorf("sending message %d (%d bytes, stream %d) wrote %d: %w", i, m.size, m.stream, n, err)
-		}
-		p.sent.Add(1)
 	}
+	return nil
+}
+
+// send sends message i, or puts it aside while its stream is being reset.
+func (p *peer) send(i int) error {
+	m := p.opt.describe(p.opt.listen, i)
+	p.writing.Lock()
+	for held := p.association.BufferedAmount(); held > 0 && held+m.size > sendBuffer; held = p.association.BufferedAmount() {
+		p.writing.Unlock()
+		time.Sleep(100 * time.Microsecond)
+		p.writing.Lock()
+	}
+	defer p.writing.Unlock()
+	c := p.channels[m.stream]
+	if c.stream == nil {
+		c.waiting = append(c.waiting, i)
+		return nil
+	}
+	return p.write(c.stream, i)
+}
+
+// write hands a message to pion. The caller holds the lock of writing.
+func (p *peer) write(stream *sctp.Stream, i int) error {
+	m := p.opt.describe(p.opt.listen, i)
+	kind, value := p.opt.reliability(m.stream)
+	stream.SetReliabilityParams(m.unordered, kind, value)
+	n, err := stream.WriteSCTP(m.payload(), sctp.PayloadProtocolIdentifier(ppidBase+i))
+	if err != nil || n != m.size {
+		return fmt.Errorf("sending message %d (%d bytes, stream %d) wrote %d: %w", i, m.size, m.stream, n, err)
+	}
+	p.sent.Add(1)
 	return nil
 }
 
@@ -328,7 +387,8 @@ func (p *peer) receiveStream(s *sctp.Stream) {
 			p.finish(fmt.Errorf("a message on stream %d is longer than %d bytes", id, len(buffer)))
 		}
 		if errors.Is(err, io.EOF) {
-			p.finish(fmt.Errorf("stream %d was reset", id))
+			p.onEnd(id)
+			return
 		}
 		if err != nil {
 			return // the association is over; how is told by the link
@@ -358,6 +418,7 @@ func (p *peer) run() error {
 		return err
 	}
 	p.conn = conn
+	conn.resets = resets{sent: map[uint32][]uint16{}, answered: p.onAnswered, crossing: p.opt.resetsBy == "both", reset: p.reset}
 	factory := logging.NewDefaultLoggerFactory() // writes to standard error
 	factory.DefaultLogLevel = logging.LogLevelDisabled
 	if p.opt.log {
@@ -376,6 +437,12 @@ func (p *peer) run() error {
 		return fmt.Errorf("set-up: %w", err)
 	}
 	over := make(chan struct{})
+	p.writing.Lock()
+	err = p.openAll()
+	p.writing.Unlock()
+	if err != nil {
+		return err
+	}
 	go p.acceptAll(over)
 	if err := p.sendAll(); err != nil {
 		return err
@@ -394,25 +461,34 @@ func (p *peer) run() error {
 	return p.end(over)
 }
 
-// acceptAll starts a reader for each stream. A stream that OpenStream made first is never offered by AcceptStream, so
-// all of them are opened here, before anything is read from them; what is accepted beyond is a stream too many.
-func (p *peer) acceptAll(over chan struct{}) {
+// openAll opens all streams and starts a reader for each. A stream that OpenStream made first is never offered by AcceptStream, so
+// all of them are opened here, before anything is read from them.
+func (p *peer) openAll() error {
 	for id := range p.opt.streams {
 		stream, err := p.association.OpenStream(uint16(id), sctp.PayloadTypeUnknown)
 		if err != nil {
-			p.finish(fmt.Errorf("opening stream %d: %w", id, err))
+			return fmt.Errorf("opening stream %d: %w", id, err)
 		}
-		go p.receiveStream(stream)
+		c := &channel{stream: stream}
+		p.channels = append(p.channels, c)
+		p.read(c, stream)
 	}
+	return nil
+}
+
+// acceptAll takes the streams that the remote uses first: numbers that were reset, or a stream too many.
+func (p *peer) acceptAll(over chan struct{}) {
 	for {
 		stream, err := p.association.AcceptStream()
 		if err != nil {
 			close(over)
 			return
 		}
-		if int(stream.StreamIdentifier()) >= p.opt.streams {
-			p.finish(fmt.Errorf("data on stream %d of %d", stream.StreamIdentifier(), p.opt.streams))
+		id := int(stream.StreamIdentifier())
+		if id >= p.opt.streams {
+			p.finish(fmt.Errorf("data on stream %d of %d", id, p.opt.streams))
 		}
+		p.onAccepted(id, stream)
 	}
 }
 
@@ -488,6 +564,9 @@ func (o *options) read(args []string) {
 	f.IntVar(&o.timeout, "timeout", 120, "seconds until failure")
 	f.IntVar(&o.loss, "loss", 0, "datagrams lost of a thousand, in each direction")
 	f.IntVar(&o.mtu, "mtu", 1400, "bytes of the largest SCTP packet")
+	f.IntVar(&o.resets, "resets", 0, "how many times a stream is reset in both directions, and used again")
+	f.StringVar(&o.resetsBy, "resets-by", "peer", "who resets a stream first: peer, self, or both at the same time")
+	f.BoolVar(&o.openFirst, "open-first", false, "use a stream again without waiting for the peer to use it")
 	f.Int("linger", 0, "accepted and without effect: pion forgets an association at its end")
 	f.BoolVar(&o.log, "log", false, "progress and warnings to standard error")
 	f.BoolVar(&o.send, "send", true, "send messages")
@@ -502,6 +581,10 @@ func (o *options) read(args []string) {
 	switch {
 	case f.NArg() > 0 || *shutdown != "" && *shutdown != "first" && *shutdown != "second":
 		usage("unknown argument or value: %q %q", f.Args(), *shutdown)
+	case o.resetsBy != "peer" && o.resetsBy != "self" && o.resetsBy != "both":
+		usage("--resets-by takes peer, self or both, not %q", o.resetsBy)
+	case o.resets < 0 || o.resets > 0 && o.messages < 4*(o.resets+1):
+		usage("--resets needs four messages for each, and four more")
 	case !o.listen && o.udpPort == 0:
 		usage("connect needs --udp-port, the remote's")
 	case o.streams < 1 || o.streams > 1024 || o.maxSize < 1 || o.maxSize > 262144 || o.messages < 0 || o.messages > 0xffffff || o.loss < 0 || o.loss > 1000:

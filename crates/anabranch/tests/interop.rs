@@ -20,8 +20,11 @@ use anabranch::{
 mod captured;
 #[path = "common/peer_messages.rs"]
 mod peer_messages;
+#[path = "interop/pion_resets.rs"]
+mod pion_resets;
 
 use peer_messages::{Inbox, LARGE, SEED, STREAMS, Sizes, UNORDERED_EVERY, program, receive_all, send_all};
+use pion_resets::First;
 
 const PORT: u16 = 5000;
 
@@ -54,6 +57,8 @@ struct Exchange {
     moves: Option<AddressForm>,
     /// Whether both sides reset streams while data flows (usrsctp).
     resets: bool,
+    /// Who resets a stream first, in each of the rounds (pion).
+    rounds: Option<First>,
     sizes: Sizes,
 }
 
@@ -72,6 +77,7 @@ impl Exchange {
         signs: &[],
         moves: None,
         resets: false,
+        rounds: None,
         sizes: Sizes::Mixed,
     };
 
@@ -131,8 +137,11 @@ impl Exchange {
             command.args([option, &value.to_string()]);
         }
         command.args(self.nr_sack.then_some("--nr-sack"));
-        if self.resets && self.peer == "usrsctp" {
+        if self.resets {
             command.args(["--reset-every", "400"]);
+        }
+        if let Some(first) = self.rounds {
+            command.args(pion_resets::arguments(first));
         }
         command.args(self.interleave.then_some("--interleave"));
         if self.sizes == Sizes::Large {
@@ -151,8 +160,11 @@ impl Exchange {
 
     /// The file of the capture. Exchanges with extensions always have one, because the test reads it.
     fn capture(self) -> Option<PathBuf> {
-        let extended =
-            self.partial || self.nr_sack || self.interleave || self.multipath != MultipathMode::Off;
+        let extended = self.partial
+            || self.nr_sack
+            || self.interleave
+            || self.rounds.is_some()
+            || self.multipath != MultipathMode::Off;
         let own = extended.then(|| env!("CARGO_TARGET_TMPDIR").into());
         let directory = std::env::var_os("ANABRANCH_CAPTURES")
             .map(PathBuf::from)
@@ -179,7 +191,11 @@ impl Exchange {
             (false, mode) => format!("-{mode:?}"),
         };
         let signs = if self.signs.is_empty() { "" } else { "-signs" };
-        let resets = if self.resets { "-resets" } else { "" };
+        let resets = match self.rounds {
+            Some(first) => format!("-resets-{first:?}-{}", self.link),
+            None if self.resets => "-resets".to_owned(),
+            None => String::new(),
+        };
         let moves = self
             .moves
             .map_or(String::new(), |form| format!("-moves-{form:?}"));
@@ -251,8 +267,12 @@ impl Exchange {
         let sending = association.clone();
         let reliability = move |stream, unordered| self.reliability(stream, unordered);
         let last = self.messages - 1;
-        let sender =
-            tokio::spawn(async move { send_all(&sending, self.sizes, own, 0..last, reliability).await });
+        let sender = tokio::spawn(async move {
+            match self.rounds {
+                Some(first) => pion_resets::send_in_rounds(&sending, own, first).await,
+                None => send_all(&sending, self.sizes, own, 0..last, reliability).await,
+            }
+        });
         let mut moved = None;
         if self.moves.is_some() {
             let moving = association.clone();
@@ -268,10 +288,9 @@ impl Exchange {
         );
         let needed = |stream| self.reliability(stream, false) == Reliability::Reliable;
         let done = Arc::new(Mutex::new(Reconfigured::default()));
-        let resets = self.resets.then(|| {
-            let both = self.peer == "usrsctp";
-            tokio::spawn(reset_streams(association.clone(), both, Arc::clone(&done)))
-        });
+        let resets = self
+            .resets
+            .then(|| tokio::spawn(reset_streams(association.clone(), Arc::clone(&done))));
         receive_all(&association, &mut inbox, needed, |_| ()).await;
         sender.await.expect("all is sent");
         if let Some(resets) = resets {
@@ -285,7 +304,8 @@ impl Exchange {
         // The peer waits for the last message, and the side that ends the association exits at once: its SHUTDOWN COMPLETE must
         // not be lost.
         let link: LinkConfig = self.link.parse().expect("a link");
-        assert!(endpoint.set_link(&link.with_loss(LinkConfig::default().loss)));
+        let lossless = link.clone().with_loss(LinkConfig::default().loss);
+        assert!(endpoint.set_link(&lossless));
         send_all(&association, self.sizes, own, last..self.messages, reliability).await;
         if !self.peer_ends {
             association.drained().await.expect("all is acknowledged");
@@ -333,6 +353,10 @@ impl Exchange {
         );
         drop(endpoint);
         let capture = capture.map_or(Vec::new(), |path| std::fs::read(path).expect("a capture"));
+        if let Some(first) = self.rounds {
+            pion_resets::check(&captured::chunks(&capture), port, first, link == lossless);
+            assert!(verdict.contains(&pion_resets::verdict()), "{verdict}");
+        }
         (counters, chunks_from(port, &capture))
     }
 
@@ -450,7 +474,6 @@ fn chunks_from(port: u16, file: &[u8]) -> BTreeMap<u8, u64> {
     found
 }
 
-/// Runs a test with a time limit.
 /// Changes of the streams that were seen.
 #[derive(Debug, Default)]
 struct Reconfigured {
@@ -462,11 +485,14 @@ struct Reconfigured {
     added: u32,
 }
 
-/// Resets all streams, again and again, with the incoming ones if `both`.
-async fn reset_streams(association: Association, both: bool, done: Arc<Mutex<Reconfigured>>) {
-    let direction = |count: u32| match (both, count % 2) {
-        (true, 0) => ResetDirection::Both,
-        _ => ResetDirection::Outgoing,
+/// Resets all streams, again and again, every second time with the incoming ones.
+async fn reset_streams(association: Association, done: Arc<Mutex<Reconfigured>>) {
+    let direction = |count: u32| {
+        if count.is_multiple_of(2) {
+            ResetDirection::Both
+        } else {
+            ResetDirection::Outgoing
+        }
     };
     let mut count = 0;
     loop {
@@ -495,6 +521,7 @@ async fn reset_streams(association: Association, both: bool, done: Arc<Mutex<Rec
     }
 }
 
+/// Runs a test with a time limit.
 async fn in_time<T>(test: impl Future<Output = T>) -> T {
     let limit = Duration::from_secs(150);
     tokio::time::timeout(limit, test).await.expect("in time")
@@ -655,11 +682,11 @@ macro_rules! family {
 }
 
 macro_rules! reset {
-    ($($name:ident: $peer:literal, $listens:literal, $interleave:literal;)*) => {$(
+    ($($name:ident: $listens:literal, $interleave:literal;)*) => {$(
         #[tokio::test(flavor = "multi_thread")]
         async fn $name() {
             let exchange = Exchange {
-                peer: $peer,
+                peer: "usrsctp",
                 peer_listens: $listens,
                 messages: 6000,
                 interleave: $interleave,
@@ -673,9 +700,39 @@ macro_rules! reset {
 
 // RFC 6525: both sides reset all streams in both directions while data flows; with I-DATA usrsctp adds streams too.
 reset! {
-    resets_with_usrsctp_that_listens: "usrsctp", true, false;
-    resets_with_usrsctp_that_connects: "usrsctp", false, false;
-    interleaved_resets_with_usrsctp_that_listens: "usrsctp", true, true;
+    resets_with_usrsctp_that_listens: true, false;
+    resets_with_usrsctp_that_connects: false, false;
+    interleaved_resets_with_usrsctp_that_listens: true, true;
+}
+
+macro_rules! rounds {
+    ($($name:ident: $listens:literal, $first:ident, $link:literal;)*) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            let exchange = Exchange {
+                peer: "pion",
+                peer_listens: $listens,
+                peer_ends: $listens,
+                messages: pion_resets::MESSAGES,
+                link: $link,
+                rounds: Some(First::$first),
+                ..Exchange::RELIABLE
+            };
+            in_time(exchange.run()).await;
+        }
+    )*};
+}
+
+// RFC 6525 as data channels use it (RFC 8831 §6.7). Limits of pion 1.12.0: interop/README.md.
+rounds! {
+    we_reset_first_and_pion_listens: true, Us, "delay=2ms";
+    we_reset_first_and_pion_connects: false, Us, "delay=2ms";
+    pion_listens_and_resets_first: true, Pion, "delay=2ms";
+    pion_connects_and_resets_first: false, Pion, "delay=2ms";
+    resets_cross_and_pion_listens: true, Both, "delay=2ms";
+    resets_cross_and_pion_connects: false, Both, "delay=2ms";
+    we_reset_first_with_loss_and_pion_listens: true, Us, "delay=2ms,loss=0.2%";
+    pion_connects_and_resets_first_with_loss: false, Pion, "delay=2ms,loss=0.2%";
 }
 
 family! {

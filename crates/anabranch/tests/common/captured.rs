@@ -4,12 +4,14 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// The beginning of a chunk.
 #[allow(dead_code, reason = "each test program uses its part of it")]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Captured {
     /// Source address and UDP port of the packet.
     pub(crate) source: SocketAddrV4,
     pub(crate) kind: u8,
     pub(crate) flags: u8,
+    /// The first bytes of the value, at most 64.
+    pub(crate) value: Vec<u8>,
 }
 
 /// The chunks of a pcapng file.
@@ -32,8 +34,15 @@ pub(crate) fn chunks(mut file: &[u8]) -> Vec<Captured> {
         let source = SocketAddrV4::new(Ipv4Addr::from(address), port);
         let mut chunks = &block[CHUNKS_AT..PACKET_AT + word(20, block) as usize];
         while let [kind, flags, high, low, ..] = *chunks {
-            found.push(Captured { source, kind, flags });
-            let len = usize::from(u16::from_be_bytes([high, low])).next_multiple_of(4);
+            let len = usize::from(u16::from_be_bytes([high, low]));
+            let value = chunks[4..len.clamp(4, 68).min(chunks.len())].to_vec();
+            found.push(Captured {
+                source,
+                kind,
+                flags,
+                value,
+            });
+            let len = len.next_multiple_of(4);
             chunks = &chunks[len.min(chunks.len())..];
         }
     }
