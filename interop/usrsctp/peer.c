@@ -27,6 +27,8 @@
 #define SOCKET_BUFFER (1 << 20)
 #define MAX_STREAMS 1024
 #define MAX_LOCALS 4
+#define MAX_KEYS 4
+#define MAX_AUTH 16
 
 static struct {
     bool listen, send, log, shutdown_first;
@@ -45,6 +47,12 @@ static struct {
     unsigned partial_ms;
     // All streams are reset in both directions after so many messages; 0: never, and the peer may not either (RFC 6525).
     unsigned reset_every;
+    // RFC 4895: chunk types that the peer has to sign, HMAC identifiers in order of preference, shared keys. The first key is active at
+    // first; after so many messages of this side, the second is.
+    int auth_chunks, auth_hmacs, auth_keys;
+    uint16_t auth_chunk[MAX_AUTH], auth_hmac[MAX_AUTH];
+    struct { uint16_t number; const char *secret; } auth_key[MAX_KEYS];
+    uint64_t next_key_after;
     int locals;
     struct in_addr local[MAX_LOCALS], remote;
 } opt = {.send = true, .streams = 8, .timeout_s = 120, .mtu = 1400, .seed = 1, .messages = 100, .max_size = 262144};
@@ -55,6 +63,7 @@ static uint64_t received, received_bytes, sent;
 static uint64_t reliable_missing; // that are still to come
 static uint64_t failed, cut_short; // messages given up here, and ones that ended after parts of them had been read
 static bool shutdown_seen, shutdown_complete;
+static uint64_t new_keys; // notices that the peer signs with another key
 static pthread_mutex_t halves_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned halves_done; // 1: all is sent, 2: all has come, 3: both
 static struct timespec started;
@@ -70,6 +79,8 @@ static double seconds(void) {
 // Writes the one JSON line and leaves. The lock is never released: the first verdict, of whichever thread, stands.
 static void finish(const char *error) {
     pthread_mutex_lock(&verdict_lock);
+    struct sctpstat stat = {0};
+    usrsctp_get_stat(&stat);
     char quoted[600] = "null";
     if (error) {
         size_t at = 0;
@@ -80,10 +91,12 @@ static void finish(const char *error) {
     }
     dprintf(json_fd,
             "{\"ok\":%s,\"received\":%llu,\"sent\":%llu,\"bytes\":%llu,\"error\":%s,\"peer\":\"usrsctp\",\"shutdown\":%s,"
-            "\"failed\":%llu,\"cut_short\":%llu,\"seconds\":%.3f}\n",
+            "\"failed\":%llu,\"cut_short\":%llu,\"auth\":{\"received\":%u,\"missing\":%u,\"wrong\":%u,\"unknown_key\":%u,"
+            "\"unknown_hmac\":%u,\"new_keys\":%llu},\"seconds\":%.3f}\n",
             error ? "false" : "true", (unsigned long long)received, (unsigned long long)sent,
             (unsigned long long)received_bytes, quoted, shutdown_complete ? "true" : "false", (unsigned long long)failed,
-            (unsigned long long)cut_short, seconds());
+            (unsigned long long)cut_short, stat.sctps_recvauth, stat.sctps_recvauthmissing, stat.sctps_recvauthfailed,
+            stat.sctps_recvivalkeyid, stat.sctps_recvivalhmacid, (unsigned long long)new_keys, seconds());
     // Not exit(): usrsctp's threads still run and its atexit work may wait for them.
     _exit(error ? 1 : 0);
 }
@@ -209,6 +222,11 @@ static void reconfigure(struct socket *s, bool add) {
     if (errno != EALREADY && errno != EAGAIN && errno != EINPROGRESS && errno != EBUSY) fail("reconfiguring streams: %s", strerror(errno));
 }
 
+static void sign_with(struct socket *s, int key, sctp_assoc_t which) {
+    struct sctp_authkeyid id = {.scact_assoc_id = which, .scact_keynumber = opt.auth_key[key].number};
+    if (usrsctp_setsockopt(s, IPPROTO_SCTP, SCTP_AUTH_ACTIVE_KEY, &id, sizeof id) < 0) fail("setting SCTP_AUTH_ACTIVE_KEY %u: %s", id.scact_keynumber, strerror(errno));
+}
+
 static void *send_all(void *argument) {
     struct socket *s = argument;
     uint8_t *payload = malloc(opt.max_size);
@@ -216,6 +234,7 @@ static void *send_all(void *argument) {
     for (uint64_t i = 0; opt.send && i < opt.messages; i++) {
         struct message m = describe(opt.listen, i);
         fill(m, payload);
+        if (opt.next_key_after && i == opt.next_key_after) sign_with(s, 1, SCTP_FUTURE_ASSOC);
         struct sctp_sendv_spa info = {.sendv_flags = SCTP_SEND_SNDINFO_VALID,
                                       .sendv_sndinfo = {.snd_sid = (uint16_t)m.stream, .snd_ppid = htonl(PPID_BASE + (uint32_t)i),
                                                         .snd_flags = m.unordered ? SCTP_UNORDERED : 0}};
@@ -302,6 +321,11 @@ static void on_notification(const union sctp_notification *n, size_t length) {
         if (n->sn_assoc_change.sac_state == SCTP_RESTART) fail("the peer restarted the association");
         if (n->sn_assoc_change.sac_state == SCTP_SHUTDOWN_COMP) shutdown_complete = true;
         break;
+    case SCTP_AUTHENTICATION_EVENT:
+        debug_line("authentication %u, key %u\n", n->sn_auth_event.auth_indication, n->sn_auth_event.auth_keynumber);
+        if (n->sn_auth_event.auth_indication == SCTP_AUTH_NO_AUTH && opt.auth_chunks) fail("the peer does not authenticate");
+        if (n->sn_auth_event.auth_indication == SCTP_AUTH_NEW_KEY) new_keys++;
+        break;
     case SCTP_SHUTDOWN_EVENT: shutdown_seen = true; break;
     case SCTP_REMOTE_ERROR:
         // Cause 8 only tells that a peer does not speak the extensions offered to it (RFC 9260 §3.3.10.8).
@@ -376,6 +400,32 @@ static void set(struct socket *s, int level, int name, const void *value, sockle
     if (usrsctp_setsockopt(s, level, name, value, length) < 0) fail("setting %s: %s", what, strerror(errno));
 }
 
+// What the peer has to sign, and the keys (RFC 6458 §8.3). Without any of it, usrsctp signs what the peer asks for with an empty key 0.
+static void authenticate(struct socket *s) {
+    for (int i = 0; i < opt.auth_chunks; i++) {
+        struct sctp_authchunk one = {.sauth_chunk = (uint8_t)opt.auth_chunk[i]};
+        set(s, IPPROTO_SCTP, SCTP_AUTH_CHUNK, &one, sizeof one, "SCTP_AUTH_CHUNK");
+    }
+    if (opt.auth_hmacs) {
+        struct { struct sctp_hmacalgo list; uint16_t idents[MAX_AUTH]; } hmacs = {.list.shmac_number_of_idents = (uint32_t)opt.auth_hmacs};
+        size_t length = (size_t)opt.auth_hmacs * sizeof *opt.auth_hmac;
+        memcpy((uint8_t *)&hmacs + sizeof hmacs.list, opt.auth_hmac, length);
+        set(s, IPPROTO_SCTP, SCTP_HMAC_IDENT, &hmacs, (socklen_t)(sizeof hmacs.list + length), "SCTP_HMAC_IDENT");
+    }
+    for (int i = 0; i < opt.auth_keys; i++) {
+        size_t length = strlen(opt.auth_key[i].secret);
+        struct sctp_authkey *key = calloc(1, sizeof *key + length);
+        if (!key) fail("no memory");
+        key->sca_assoc_id = SCTP_FUTURE_ASSOC;
+        key->sca_keynumber = opt.auth_key[i].number;
+        key->sca_keylength = (uint16_t)length;
+        memcpy(key->sca_key, opt.auth_key[i].secret, length);
+        set(s, IPPROTO_SCTP, SCTP_AUTH_KEY, key, (socklen_t)(sizeof *key + length), "SCTP_AUTH_KEY");
+        free(key);
+    }
+    if (opt.auth_keys) sign_with(s, 0, SCTP_FUTURE_ASSOC);
+}
+
 static void configure(struct socket *s) {
     // A message must fit the send buffer as a whole; where they interleave, one of each stream.
     int size = opt.interleave ? 16 * SOCKET_BUFFER : SOCKET_BUFFER, on = 1;
@@ -394,12 +444,13 @@ static void configure(struct socket *s) {
         struct sctp_assoc_value allowed = {.assoc_id = SCTP_FUTURE_ASSOC, .assoc_value = SCTP_ENABLE_RESET_STREAM_REQ | SCTP_ENABLE_RESET_ASSOC_REQ | SCTP_ENABLE_CHANGE_ASSOC_REQ};
         set(s, IPPROTO_SCTP, SCTP_ENABLE_STREAM_RESET, &allowed, sizeof allowed, "SCTP_ENABLE_STREAM_RESET");
     }
+    authenticate(s);
     struct sctp_initmsg init = {.sinit_num_ostreams = (uint16_t)opt.streams, .sinit_max_instreams = (uint16_t)opt.streams};
     set(s, IPPROTO_SCTP, SCTP_INITMSG, &init, sizeof init, "SCTP_INITMSG");
     // Without a fixed MTU the loopback device's would be used, and pion reads at most 8192 bytes of a datagram.
     struct sctp_paddrparams path = {.spp_assoc_id = SCTP_FUTURE_ASSOC, .spp_flags = SPP_PMTUD_DISABLE, .spp_pathmtu = opt.mtu};
     set(s, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &path, sizeof path, "SCTP_PEER_ADDR_PARAMS");
-    static const uint16_t events[] = {SCTP_ASSOC_CHANGE, SCTP_SHUTDOWN_EVENT, SCTP_REMOTE_ERROR, SCTP_SEND_FAILED_EVENT, SCTP_PARTIAL_DELIVERY_EVENT};
+    static const uint16_t events[] = {SCTP_ASSOC_CHANGE, SCTP_SHUTDOWN_EVENT, SCTP_REMOTE_ERROR, SCTP_SEND_FAILED_EVENT, SCTP_PARTIAL_DELIVERY_EVENT, SCTP_AUTHENTICATION_EVENT};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
         struct sctp_event event = {.se_assoc_id = SCTP_FUTURE_ASSOC, .se_type = events[i], .se_on = 1};
         set(s, IPPROTO_SCTP, SCTP_EVENT, &event, sizeof event, "SCTP_EVENT");
@@ -466,6 +517,25 @@ static struct in_addr address(const char *name, const char *text) {
     return a;
 }
 
+// Reads numbers with commas between them.
+static int numbers(const char *name, char *text, uint16_t *out) {
+    int count = 0;
+    for (char *one = strtok(text, ","); one; one = strtok(NULL, ",")) {
+        if (count == MAX_AUTH) usage_error("%s: at most %d", name, MAX_AUTH);
+        out[count++] = (uint16_t)number(name, one, 0, 65535);
+    }
+    if (!count) usage_error("%s takes numbers with commas between them", name);
+    return count;
+}
+
+static void read_key(const char *name, char *text) {
+    char *colon = text ? strchr(text, ':') : NULL;
+    if (!colon || opt.auth_keys == MAX_KEYS) usage_error("%s takes NUMBER:SECRET, at most %d times", name, MAX_KEYS);
+    *colon = 0;
+    opt.auth_key[opt.auth_keys].number = (uint16_t)number(name, text, 0, 65535);
+    opt.auth_key[opt.auth_keys++].secret = colon + 1;
+}
+
 static void read_options(int n, char **v) {
     bool expect_given = false, shutdown_given = false;
     if (n < 2 || (strcmp(v[1], "listen") && strcmp(v[1], "connect"))) usage_error("usage: usrsctp-peer listen|connect --udp-port P [options], see interop/README.md");
@@ -480,7 +550,7 @@ static void read_options(int n, char **v) {
         if (!strcmp(k, "--large")) { opt.large = true; continue; }
         if (!strcmp(k, "--dac")) { opt.dac = true; continue; }
         if (!strcmp(k, "--fast-failover")) { opt.fast_failover = true; continue; }
-        const char *x = i + 1 < n ? v[++i] : NULL;
+        char *x = i + 1 < n ? v[++i] : NULL;
         if (!strcmp(k, "--udp-port")) opt.udp_port = (unsigned)number(k, x, 0, 65535);
         else if (!strcmp(k, "--local-udp-port")) opt.local_udp_port = (unsigned)number(k, x, 0, 65535);
         else if (!strcmp(k, "--remote")) opt.remote = address(k, x);
@@ -497,6 +567,10 @@ static void read_options(int n, char **v) {
         else if (!strcmp(k, "--timeout")) opt.timeout_s = (unsigned)number(k, x, 1, 86400);
         else if (!strcmp(k, "--partial")) opt.partial_ms = (unsigned)number(k, x, 0, 60000);
         else if (!strcmp(k, "--reset-every")) opt.reset_every = (unsigned)number(k, x, 0, 1 << 24);
+        else if (!strcmp(k, "--auth-chunks") && x) opt.auth_chunks = numbers(k, x, opt.auth_chunk);
+        else if (!strcmp(k, "--auth-hmacs") && x) opt.auth_hmacs = numbers(k, x, opt.auth_hmac);
+        else if (!strcmp(k, "--auth-key")) read_key(k, x);
+        else if (!strcmp(k, "--next-key-after")) opt.next_key_after = number(k, x, 1, 0xffffff);
         else if (!strcmp(k, "--cmt")) opt.cmt = (unsigned)number(k, x, 0, 4);
         else if (!strcmp(k, "--linger")) opt.linger_s = (unsigned)number(k, x, 0, 3600);
         else if (!strcmp(k, "--mtu")) opt.mtu = (unsigned)number(k, x, 576, 8192);
@@ -505,6 +579,7 @@ static void read_options(int n, char **v) {
         else usage_error("unknown option, or no value: %s", k);
     }
     if (!opt.listen && !opt.udp_port) usage_error("connect needs --udp-port, the remote's");
+    if (opt.next_key_after && opt.auth_keys < 2) usage_error("--next-key-after needs two keys");
     if (!expect_given) opt.expect = opt.messages;
     if (!shutdown_given) opt.shutdown_first = !opt.listen;
 }

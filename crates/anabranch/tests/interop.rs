@@ -11,11 +11,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch::{
-    AddressEvent, AddressForm, Association, AuthenticationConfig, Config, Counters, DynamicAddressConfig,
-    EcnState, Endpoint, Event, LinkConfig, MultipathMode, ReconfigurationEvent, Reliability, ResetDirection,
+    AddressEvent, AddressForm, Association, AssociationStats, Config, DynamicAddressConfig, EcnState,
+    Endpoint, Event, LinkConfig, MultipathMode, ReconfigurationEvent, Reliability, ResetDirection,
     SchedulerKind, SendOptions, StreamId, StreamSelection,
 };
 
+#[path = "interop/authenticated.rs"]
+mod authenticated;
 #[path = "common/captured.rs"]
 mod captured;
 #[path = "common/peer_messages.rs"]
@@ -23,6 +25,8 @@ mod peer_messages;
 #[path = "interop/pion_resets.rs"]
 mod pion_resets;
 
+use authenticated::Terms;
+use captured::Captured;
 use peer_messages::{Inbox, LARGE, SEED, STREAMS, Sizes, UNORDERED_EVERY, program, receive_all, send_all};
 use pion_resets::First;
 
@@ -51,8 +55,8 @@ struct Exchange {
     multipath: MultipathMode,
     /// Whether this side asks for ECN.
     ecn: bool,
-    /// The chunk types that the peer has to sign (RFC 4895).
-    signs: &'static [u8],
+    /// What is authenticated (RFC 4895).
+    auth: Option<Terms>,
     /// Whether this side changes its address in the middle (RFC 5061).
     moves: Option<AddressForm>,
     /// Whether both sides reset streams while data flows (usrsctp).
@@ -74,7 +78,7 @@ impl Exchange {
         interleave: false,
         multipath: MultipathMode::Off,
         ecn: false,
-        signs: &[],
+        auth: None,
         moves: None,
         resets: false,
         rounds: None,
@@ -137,6 +141,9 @@ impl Exchange {
             command.args([option, &value.to_string()]);
         }
         command.args(self.nr_sack.then_some("--nr-sack"));
+        if let Some(terms) = self.auth {
+            command.args(terms.arguments(self.messages));
+        }
         if self.resets {
             command.args(["--reset-every", "400"]);
         }
@@ -164,6 +171,7 @@ impl Exchange {
             || self.nr_sack
             || self.interleave
             || self.rounds.is_some()
+            || self.auth.is_some()
             || self.multipath != MultipathMode::Off;
         let own = extended.then(|| env!("CARGO_TARGET_TMPDIR").into());
         let directory = std::env::var_os("ANABRANCH_CAPTURES")
@@ -190,7 +198,7 @@ impl Exchange {
             (false, MultipathMode::Off) => String::new(),
             (false, mode) => format!("-{mode:?}"),
         };
-        let signs = if self.signs.is_empty() { "" } else { "-signs" };
+        let signs = self.auth.map_or(String::new(), Terms::name);
         let resets = match self.rounds {
             Some(first) => format!("-resets-{first:?}-{}", self.link),
             None if self.resets => "-resets".to_owned(),
@@ -231,17 +239,13 @@ impl Exchange {
         (child, association)
     }
 
-    /// Messages in both directions, then a graceful shutdown. Returns the counters at that time, and the chunks of our packets by type.
-    async fn run(self) -> (Counters, BTreeMap<u8, u64>) {
-        let capture = self.capture();
+    /// The endpoint of this side.
+    async fn open(self) -> Endpoint {
         let mut config = Config::default();
         config.multipath.mode = self.multipath;
         config.ecn = self.ecn;
         config.dynamic_addresses = self.moves.map(|form| DynamicAddressConfig { form });
-        config.authentication = (!self.signs.is_empty()).then(|| AuthenticationConfig {
-            chunks: self.signs.to_vec(),
-            ..AuthenticationConfig::default()
-        });
+        config.authentication = self.auth.map(Terms::config);
         config.interleaving.offer = self.interleave;
         if self.interleave {
             config.scheduler = SchedulerKind::RoundRobin;
@@ -249,7 +253,7 @@ impl Exchange {
         let mut builder = Endpoint::builder()
             .config(config)
             .link(self.link.parse().expect("a link"), 3);
-        if let Some(capture) = &capture {
+        if let Some(capture) = self.capture() {
             builder = builder.capture(capture);
         }
         let local = if self.moves.is_some() {
@@ -257,8 +261,13 @@ impl Exchange {
         } else {
             "127.0.0.1:0"
         };
-        let endpoint = builder.bind(local).await.expect("bind");
-        let (mut child, association) = self.meet(&endpoint).await;
+        builder.bind(local).await.expect("bind")
+    }
+
+    /// Messages in both directions, then a graceful shutdown.
+    async fn run(self) -> Outcome {
+        let endpoint = self.open().await;
+        let (child, association) = self.meet(&endpoint).await;
         let (own, peers) = if self.peer_listens { (0, 1) } else { (1, 0) };
         if self.partial {
             half_sent(&association, StreamId(3), false).await;
@@ -273,6 +282,10 @@ impl Exchange {
                 None => send_all(&sending, self.sizes, own, 0..last, reliability).await,
             }
         });
+        let keys = self
+            .auth
+            .filter(Terms::change)
+            .map(|terms| authenticated::change_key(&association, terms, self.messages));
         let mut moved = None;
         if self.moves.is_some() {
             let moving = association.clone();
@@ -304,8 +317,7 @@ impl Exchange {
         // The peer waits for the last message, and the side that ends the association exits at once: its SHUTDOWN COMPLETE must
         // not be lost.
         let link: LinkConfig = self.link.parse().expect("a link");
-        let lossless = link.clone().with_loss(LinkConfig::default().loss);
-        assert!(endpoint.set_link(&lossless));
+        assert!(endpoint.set_link(&link.with_loss(LinkConfig::default().loss)));
         send_all(&association, self.sizes, own, last..self.messages, reliability).await;
         if !self.peer_ends {
             association.drained().await.expect("all is acknowledged");
@@ -318,7 +330,9 @@ impl Exchange {
             EcnState::Off
         };
         assert_eq!(stats.paths[0].ecn.state, expected);
-        let counters = stats.counters;
+        if let Some(keys) = keys {
+            keys.await.expect("the key changes");
+        }
         if let Some(moved) = moved {
             moved.await.expect("the address changes");
             let left = if self.peer_listens {
@@ -338,31 +352,26 @@ impl Exchange {
         }
         let port = endpoint.local_addr().port();
         endpoint.close().await;
-        let ended = tokio::task::spawn_blocking(move || {
-            let status = child.wait();
-            let mut verdict = String::new();
-            let out = child.stdout.as_mut().expect("piped");
-            std::io::Read::read_to_string(out, &mut verdict).expect("text");
-            (status, verdict)
-        });
-        let (status, verdict) = ended.await.expect("the peer ends");
-        assert!(status.expect("waited").success(), "{verdict}");
+        let (success, verdict) = verdict(child).await;
+        assert!(success, "{verdict}");
         println!(
-            "{}, listens {}: {verdict}{counters:?}",
-            self.peer, self.peer_listens
+            "{}, listens {}: {verdict}{:?}",
+            self.peer, self.peer_listens, stats.counters
         );
         drop(endpoint);
-        let capture = capture.map_or(Vec::new(), |path| std::fs::read(path).expect("a capture"));
-        if let Some(first) = self.rounds {
-            pion_resets::check(&captured::chunks(&capture), port, first, link == lossless);
-            assert!(verdict.contains(&pion_resets::verdict()), "{verdict}");
+        let read = |path| captured::chunks(&std::fs::read(path).expect("a capture"));
+        Outcome {
+            stats,
+            port,
+            chunks: self.capture().map_or(Vec::new(), read),
+            verdict,
         }
-        (counters, chunks_from(port, &capture))
     }
 
     /// The peers use every offered extension, and no other.
     async fn run_extended(self) {
-        let (counters, sent) = self.run().await;
+        let outcome = self.run().await;
+        let (counters, sent) = (outcome.stats.counters, outcome.sent());
         let [nr_sack, sack, forward_tsn, i_forward_tsn, selective, data, i_data] =
             [16, 3, 192, 194, 160, 0, 64].map(|kind| sent.get(&kind).copied().unwrap_or_default());
         let (data, i_data, forward_tsn, i_forward_tsn) = if self.interleave {
@@ -393,6 +402,43 @@ impl Exchange {
             assert_eq!(counters.freed_early_bytes, 0);
         }
     }
+}
+
+/// How an exchange ended.
+struct Outcome {
+    /// Taken when all messages have arrived here.
+    stats: AssociationStats,
+    /// Our UDP port.
+    port: u16,
+    /// The chunks of both sides, if there is a capture.
+    chunks: Vec<Captured>,
+    /// The line that the peer's program printed.
+    verdict: String,
+}
+
+impl Outcome {
+    /// The number of our chunks of each type.
+    fn sent(&self) -> BTreeMap<u8, u64> {
+        let mut found = BTreeMap::new();
+        for chunk in &self.chunks {
+            if chunk.source.port() == self.port {
+                *found.entry(chunk.kind).or_default() += 1;
+            }
+        }
+        found
+    }
+}
+
+/// Waits for the peer's program: whether it succeeded, and the line that it printed.
+async fn verdict(mut child: Child) -> (bool, String) {
+    let ended = tokio::task::spawn_blocking(move || {
+        let status = child.wait().expect("waited");
+        let mut verdict = String::new();
+        let out = child.stdout.as_mut().expect("piped");
+        std::io::Read::read_to_string(out, &mut verdict).expect("text");
+        (status.success(), verdict)
+    });
+    ended.await.expect("the peer ends")
 }
 
 /// The address that an exchange moves to.
@@ -461,17 +507,6 @@ async fn half_sent(association: &Association, stream: StreamId, unordered: bool)
             return;
         }
     }
-}
-
-/// The chunks by type in packets of this UDP source port.
-fn chunks_from(port: u16, file: &[u8]) -> BTreeMap<u8, u64> {
-    let mut found = BTreeMap::new();
-    for chunk in captured::chunks(file) {
-        if chunk.source.port() == port {
-            *found.entry(chunk.kind).or_default() += 1;
-        }
-    }
-    found
 }
 
 /// Changes of the streams that were seen.
@@ -639,7 +674,7 @@ macro_rules! several_paths_wanted {
                 multipath: MultipathMode::$mode,
                 ..Exchange::RELIABLE
             };
-            let (_, sent) = in_time(exchange.run()).await;
+            let sent = in_time(exchange.run()).await.sent();
             let known = |kind: &u8| matches!(kind, 0..=16 | 64 | 128..=132 | 192..=194);
             assert!(sent[&0] > 0 && sent.keys().all(known), "nothing that the peer does not know: {sent:?}");
         }
@@ -659,7 +694,7 @@ several_paths_wanted! {
 
 /// Authenticated chunks, and a change of the only address, with usrsctp in both roles.
 macro_rules! family {
-    ($($name:ident: $listens:expr, $signs:expr, $moves:expr;)*) => {$(
+    ($($name:ident: $listens:expr, $auth:expr, $moves:expr;)*) => {$(
         #[tokio::test(flavor = "multi_thread")]
         async fn $name() {
             let exchange = Exchange {
@@ -668,13 +703,13 @@ macro_rules! family {
                 peer_ends: false,
                 messages: 3000,
                 link: "rate=60mbit,delay=2ms,loss=0.2%",
-                signs: &$signs,
+                auth: $auth,
                 moves: $moves,
                 ..Exchange::RELIABLE
             };
-            let (counters, _) = in_time(exchange.run()).await;
-            let signed: &[u8] = &$signs;
-            assert!(signed.is_empty() || counters.packets_verified > 1000, "{counters:?}");
+            let counters = in_time(exchange.run()).await.stats.counters;
+            let auth: Option<Terms> = $auth;
+            assert!(auth.is_none() || counters.packets_verified > 1000, "{counters:?}");
             assert_eq!(counters.packets_unverified, 0, "{counters:?}");
             assert_eq!(counters.chunks_unauthenticated, 0, "{counters:?}");
         }
@@ -718,7 +753,9 @@ macro_rules! rounds {
                 rounds: Some(First::$first),
                 ..Exchange::RELIABLE
             };
-            in_time(exchange.run()).await;
+            let outcome = in_time(exchange.run()).await;
+            assert!(outcome.verdict.contains(&pion_resets::verdict()), "{}", outcome.verdict);
+            pion_resets::check(&outcome.chunks, outcome.port, First::$first, !$link.contains("loss"));
         }
     )*};
 }
@@ -736,9 +773,62 @@ rounds! {
 }
 
 family! {
-    usrsctp_listens_and_signs_data: true, [0, 3], None;
-    usrsctp_connects_and_signs_data: false, [0, 3], None;
-    usrsctp_listens_and_an_address_comes_and_goes: true, [], Some(AddressForm::Explicit);
-    usrsctp_listens_and_an_address_comes_and_goes_by_wildcards: true, [], Some(AddressForm::Wildcard);
-    usrsctp_connects_and_we_move: false, [], Some(AddressForm::Explicit);
+    usrsctp_listens_and_signs_data: true, Some(Terms::PEER_SIGNS), None;
+    usrsctp_connects_and_signs_data: false, Some(Terms::PEER_SIGNS), None;
+    usrsctp_listens_and_an_address_comes_and_goes: true, None, Some(AddressForm::Explicit);
+    usrsctp_listens_and_an_address_comes_and_goes_by_wildcards: true, None, Some(AddressForm::Wildcard);
+    usrsctp_connects_and_we_move: false, None, Some(AddressForm::Explicit);
+}
+
+macro_rules! authenticated {
+    ($($name:ident: $listens:literal, $interleave:literal, $terms:ident;)*) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            let base = if $interleave { Exchange::LARGE } else { Exchange { messages: 3000, ..Exchange::RELIABLE } };
+            let exchange = Exchange {
+                peer: "usrsctp",
+                peer_listens: $listens,
+                peer_ends: false,
+                auth: Some(Terms::$terms),
+                ..base
+            };
+            let outcome = in_time(exchange.run()).await;
+            authenticated::check(&outcome, Terms::$terms);
+        }
+    )*};
+}
+
+// RFC 4895 with shared keys at both ends, each of which requires signatures of the other; with a new key in the middle; with I-DATA.
+authenticated! {
+    both_require_signed_data_and_usrsctp_listens: true, false, KEYS;
+    both_require_signed_data_and_usrsctp_connects: false, false, KEYS;
+    the_key_changes_and_usrsctp_listens: true, false, CHANGE;
+    the_key_changes_and_usrsctp_connects: false, false, CHANGE;
+    signed_interleaved_data_and_usrsctp_listens: true, true, INTERLEAVED;
+    signed_interleaved_data_and_usrsctp_connects: false, true, INTERLEAVED;
+}
+
+macro_rules! refused {
+    ($($name:ident: $listens:literal, $terms:ident, $reported:literal;)*) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            let exchange = Exchange {
+                peer: "usrsctp",
+                peer_listens: $listens,
+                messages: 100,
+                link: "delay=2ms",
+                auth: Some(Terms::$terms),
+                ..Exchange::RELIABLE
+            };
+            in_time(authenticated::nothing_passes(exchange, $reported)).await;
+        }
+    )*};
+}
+
+// The keys differ: the association is set up, because its handshake is not signed, and no data passes in either direction.
+refused! {
+    another_secret_and_usrsctp_listens: true, SECRETS_DIFFER, "wrong";
+    another_secret_and_usrsctp_connects: false, SECRETS_DIFFER, "wrong";
+    another_key_and_usrsctp_listens: true, KEYS_DIFFER, "unknown_key";
+    another_key_and_usrsctp_connects: false, KEYS_DIFFER, "unknown_key";
 }

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use anabranch::{Association, Config, CoupledControl, Endpoint, LinkConfig, MultipathMode};
+use anabranch::{
+    Association, AuthenticationConfig, Config, Counters, CoupledControl, Endpoint, LinkConfig, MultipathMode,
+    SharedKey,
+};
 
 use crate::bed::Bed;
 use crate::captured::{Captured, chunks};
@@ -24,6 +27,9 @@ const MESSAGES: u64 = 2000;
 const DATA: u8 = 0;
 const SACK: u8 = 3;
 const NR_SACK: u8 = 16;
+const AUTH: u8 = 15;
+/// The secret of key 1 of both sides.
+const SECRET: &str = "a secret of both";
 
 /// The settings of an exchange.
 struct Exchange {
@@ -34,6 +40,8 @@ struct Exchange {
     mode: MultipathMode,
     congestion: CoupledControl,
     delayed_acks: bool,
+    /// Whether both sides require signed DATA and acknowledgements, with a shared key (RFC 4895).
+    signed: bool,
 }
 
 /// The chunks of the packets.
@@ -81,6 +89,15 @@ fn open(exchange: &Exchange, capture: &PathBuf) -> Endpoint {
     config.multipath.mode = exchange.mode;
     config.multipath.congestion = exchange.congestion;
     config.multipath.delayed_acks = exchange.delayed_acks;
+    config.authentication = exchange.signed.then(|| AuthenticationConfig {
+        keys: vec![SharedKey {
+            id: 1,
+            secret: SECRET.into(),
+        }],
+        active_key: 1,
+        chunks: vec![DATA, SACK, NR_SACK],
+        ..AuthenticationConfig::default()
+    });
     // The same value as for usrsctp, so that the sizes of packets do not differ.
     config.path_mtu_limit = 1400;
     let builder = OURS
@@ -98,17 +115,18 @@ fn open(exchange: &Exchange, capture: &PathBuf) -> Endpoint {
         .expect("bind")
 }
 
-/// Messages in both directions; then this side ends the association. Returns the bytes sent on each path.
-async fn exchange_all(association: Association, own: u64) -> Vec<u64> {
+/// Messages in both directions; then this side ends the association. Returns the bytes sent on each path, and the counters.
+async fn exchange_all(association: Association, own: u64) -> (Vec<u64>, Counters) {
     let sending = association.clone();
     let sender = async move { send_all(&sending, Sizes::Mixed, own, 0..MESSAGES, reliable).await };
     let mut inbox = Inbox::new(Sizes::Mixed, 1 - own, MESSAGES);
     let receiver = receive_all(&association, &mut inbox, |_| true, |_| ());
     tokio::join!(sender, receiver);
     association.drained().await.expect("all is acknowledged");
-    let paths = association.stats().paths;
+    let stats = association.stats();
     association.shutdown().await.expect("an orderly end");
-    paths.iter().map(|path| path.data_bytes_sent).collect()
+    let by_path = stats.paths.iter().map(|path| path.data_bytes_sent).collect();
+    (by_path, stats.counters)
 }
 
 fn run(exchange: Exchange) -> Option<Seen> {
@@ -129,10 +147,14 @@ fn run(exchange: Exchange) -> Option<Seen> {
             "10.83.1.1",
         ]
     };
-    let arguments = [&role[..], &common, exchange.peer].concat();
+    let key = format!("1:{SECRET}");
+    let signs = ["--auth-chunks", "0,3,16", "--auth-key", &key];
+    let signs = if exchange.signed { &signs[..] } else { &[] };
+    let arguments = [&role[..], &common, exchange.peer, signs].concat();
+    let signed = exchange.signed;
     let test = exchange.test;
     let peer_listens = exchange.peer_listens;
-    let (child, by_path) = if peer_listens {
+    let (child, (by_path, counters)) = if peer_listens {
         let mut child = peer(&bed, &arguments);
         listening(&mut child);
         let inside = bed.inside("a", {
@@ -141,9 +163,9 @@ fn run(exchange: Exchange) -> Option<Seen> {
                 let endpoint = open(&exchange, &capture);
                 let remote = SocketAddr::from((THEIRS[0], UDP_PORT));
                 let association = endpoint.connect(remote, PORT).await.expect("connect");
-                let by_path = exchange_all(association, 0).await;
+                let result = exchange_all(association, 0).await;
                 endpoint.close().await;
-                by_path
+                result
             }
         });
         (child, inside.join().expect("all of it arrives"))
@@ -156,9 +178,9 @@ fn run(exchange: Exchange) -> Option<Seen> {
                 endpoint.listen(PORT).expect("listen");
                 ready.send(()).expect("it is awaited");
                 let association = endpoint.accept().await.expect("accept");
-                let by_path = exchange_all(association, 1).await;
+                let result = exchange_all(association, 1).await;
                 endpoint.close().await;
-                by_path
+                result
             }
         });
         is_ready.recv().expect("it listens");
@@ -176,6 +198,26 @@ fn run(exchange: Exchange) -> Option<Seen> {
         seen.flags(OURS),
         verdict.trim()
     );
+    if signed {
+        for side in [THEIRS, OURS] {
+            let data = seen.data(side);
+            println!(
+                "{test}: {} AUTH chunks, {data:?} DATA chunks",
+                seen.count(side, AUTH)
+            );
+            assert!(seen.count(side, AUTH) > MESSAGES as usize);
+        }
+        assert_eq!(
+            (counters.packets_unverified, counters.chunks_unauthenticated),
+            (0, 0),
+            "{counters:?}"
+        );
+        assert!(counters.packets_verified > MESSAGES, "{counters:?}");
+        assert!(
+            verdict.contains(r#""missing":0,"wrong":0,"unknown_key":0,"unknown_hmac":0"#),
+            "{verdict}"
+        );
+    }
     assert_eq!(by_path.len(), 2);
     assert!(by_path.iter().all(|bytes| *bytes > 0), "{by_path:?}");
     Some(seen)
@@ -191,6 +233,7 @@ fn cmt_with_a_peer_that_has_none() {
         mode: MultipathMode::Cmt,
         congestion: CoupledControl::Lia,
         delayed_acks: false,
+        signed: false,
     });
     if let Some(seen) = seen {
         assert_eq!(seen.flags(THEIRS).1 | seen.flags(OURS).1, 0);
@@ -208,6 +251,7 @@ fn eca_with_a_peer_that_has_none() {
         mode: MultipathMode::Eca,
         congestion: CoupledControl::Uncoupled,
         delayed_acks: false,
+        signed: false,
     });
     if let Some(seen) = seen {
         assert!(seen.count(THEIRS, NR_SACK) > 0 && seen.count(OURS, NR_SACK) > 0);
@@ -229,6 +273,7 @@ fn cmt_and_nr_sack_and_dac_on_both_sides() {
         mode: MultipathMode::Cmt,
         congestion: CoupledControl::Uncoupled,
         delayed_acks: true,
+        signed: false,
     });
     if let Some(seen) = seen {
         assert!(
@@ -256,11 +301,44 @@ fn resource_pooling_on_both_sides() {
         mode: MultipathMode::Cmt,
         congestion: CoupledControl::ResourcePooling,
         delayed_acks: false,
+        signed: false,
     });
     if let Some(seen) = seen {
         assert!(
             seen.data(THEIRS).iter().all(|count| *count > 0),
             "both of its paths"
         );
+    }
+}
+
+/// Both sides send signed DATA on both paths and sign their acknowledgements, SACK or NR-SACK, in both roles.
+#[test]
+fn signed_on_both_paths() {
+    let kinds: [(&str, bool, &[&str], u8); 2] = [
+        ("cmt-signed", true, &["--cmt", "1"], SACK),
+        ("cmt-signed-nr-sack", false, &["--cmt", "1", "--nr-sack"], NR_SACK),
+    ];
+    for (test, peer_listens, peer, ack) in kinds {
+        let Some(seen) = run(Exchange {
+            test,
+            peer_listens,
+            peer,
+            mode: MultipathMode::Cmt,
+            congestion: CoupledControl::Uncoupled,
+            delayed_acks: false,
+            signed: true,
+        }) else {
+            return;
+        };
+        for side in [THEIRS, OURS] {
+            assert!(
+                seen.data(side).iter().all(|count| *count > 0),
+                "both paths of each side"
+            );
+            assert_eq!(
+                seen.count(side, SACK) + seen.count(side, NR_SACK),
+                seen.count(side, ack)
+            );
+        }
     }
 }
