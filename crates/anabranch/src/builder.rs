@@ -15,7 +15,7 @@ use crate::driver::{Hub, Limits, LinkPlan};
 use crate::endpoint::Endpoint;
 use crate::error::BindError;
 use crate::interfaces::Interfaces;
-use crate::socket::{Socket, Transport};
+use crate::socket::{Socket, Transport, reachable_types};
 
 /// Attempts to find a port that is free on all addresses.
 const PORTS_TRIED: usize = 16;
@@ -71,7 +71,8 @@ impl Default for EndpointBuilder {
 }
 
 impl EndpointBuilder {
-    /// The settings of the protocol. Binding sets `udp_encapsulation` to match the transport.
+    /// The settings of the protocol. Binding sets `udp_encapsulation` to match the transport, and turns off the
+    /// `address_types` that no socket reaches.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
@@ -188,6 +189,7 @@ impl EndpointBuilder {
         self.config.udp_encapsulation = self.transport == Transport::Udp;
         self.config.validate()?;
         let sockets = self.open_all(locals)?;
+        self.config.address_types = reachable_types(&sockets, self.config.address_types);
         let interfaces = self.watched_interfaces(locals)?;
         let seed = match self.seed {
             Some(seed) => seed,

@@ -12,7 +12,7 @@ use crate::association::Association;
 use crate::builder::EndpointBuilder;
 use crate::driver::{Hub, lock};
 use crate::error::{BindError, ConnectError, ListenError};
-use crate::socket::{Socket, Transport};
+use crate::socket::{Socket, Transport, reachable_types};
 
 /// UDP (or raw IP) sockets that carry any number of associations, connected or accepted. Cheap to clone.
 ///
@@ -150,6 +150,7 @@ impl Endpoint {
         }
         if let Some(config) = &mut options.config {
             config.udp_encapsulation = hub.transport == Transport::Udp;
+            config.address_types = reachable_types(&hub.sockets, config.address_types);
             config.validate()?;
         }
         let shared = {

@@ -73,7 +73,7 @@ pub use anabranch_proto::{
     RetransmissionPolicy,
 };
 pub use anabranch_proto::{
-    AddressError, AddressEvent, AddressForm, AuthenticationConfig, AuthenticationEvent,
+    AddressError, AddressEvent, AddressForm, AddressTypes, AuthenticationConfig, AuthenticationEvent,
     AuthenticationKeyError, AuthenticationStats, DynamicAddressConfig, HmacAlgorithm, SharedKey,
 };
 pub use anabranch_proto::{

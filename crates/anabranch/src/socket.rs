@@ -2,9 +2,9 @@
 //! offload and generic receive offload if the system supports them.
 
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use anabranch_proto::{EcnCodepoint, IcmpMessage};
+use anabranch_proto::{AddressTypes, EcnCodepoint, IcmpMessage};
 use bytes::Bytes;
 use quinn_udp::{RecvMeta, UdpSocketState};
 use socket2::{Domain, Protocol, SockRef, Type};
@@ -300,6 +300,15 @@ impl Socket {
     }
 }
 
+/// Those of `types` to which one of these sockets can send.
+pub(crate) fn reachable_types(sockets: &[Socket], types: AddressTypes) -> AddressTypes {
+    let reach = |address: IpAddr| sockets.iter().any(|socket| socket.reaches(address));
+    AddressTypes {
+        ipv4: types.ipv4 && reach(Ipv4Addr::UNSPECIFIED.into()),
+        ipv6: types.ipv6 && reach(Ipv6Addr::UNSPECIFIED.into()),
+    }
+}
+
 /// The likely cause of a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
@@ -399,6 +408,26 @@ mod tests {
         );
         assert_eq!(judged(&[3, 3, 4, 4, 4]), Failure::Own);
         assert_eq!(judged(&[1, 2, 3, 4, 5, 6, 7, 8]), Failure::Unknown);
+    }
+
+    #[tokio::test]
+    async fn the_types_of_addresses_that_sockets_reach() {
+        let open = |address: &str, only_v6| {
+            let address = address.parse().expect("an address");
+            Socket::open(address, Transport::Udp, only_v6, None).expect("a socket on loopback")
+        };
+        let reach = |sockets: &[Socket]| {
+            let types = reachable_types(sockets, AddressTypes::BOTH);
+            (types.ipv4, types.ipv6)
+        };
+        let (v4, v6, both) = (
+            open("127.0.0.1:0", false),
+            open("[::]:0", true),
+            open("[::]:0", false),
+        );
+        assert_eq!(reach(&[v4]), (true, false));
+        assert_eq!(reach(&[v6]), (false, true));
+        assert_eq!(reach(&[both]), (true, true));
     }
 
     #[test]

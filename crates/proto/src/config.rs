@@ -1,6 +1,7 @@
 //! The settings of an endpoint and its associations: protocol parameters under their names in RFC 9260 §16, with unit, range, default
 //! and source, and the settings of each extension.
 
+mod address_types;
 mod authentication;
 mod dynamic_addresses;
 mod multipath;
@@ -14,6 +15,7 @@ use anabranch_wire::chunk::ExperimentalChunkTypes;
 
 use crate::controller::{BbrConfig, CongestionControl};
 
+pub use address_types::AddressTypes;
 pub(crate) use authentication::MOST_KEYS;
 pub use authentication::{AuthenticationConfig, HmacAlgorithm, SharedKey};
 pub use dynamic_addresses::{AddressForm, DynamicAddressConfig};
@@ -77,6 +79,10 @@ pub struct Config {
     /// leave from the address that set-up used, even if the host has other addresses. That is right behind an address translator
     /// (RFC 6951) and wherever one address is enough.
     pub local_addresses: Vec<IpAddr>,
+    /// The IP versions that this endpoint supports, at least one. If it is only one, the INIT says so (Supported Address Types, RFC 9260
+    /// §3.3.2.1.5), and the peer lists no addresses that this endpoint could not use. Default both. The sockets of the crate `anabranch` turn
+    /// off what they cannot reach.
+    pub address_types: AddressTypes,
     /// Which local address is used with which address of the peer. For an address of the peer that no pair names, the sender takes
     /// the one of `local_addresses` that shares most leading bits with it; among equals, the one with the fewest paths. Default empty.
     pub path_pairs: Vec<PathPair>,
@@ -355,6 +361,7 @@ impl Default for Config {
             low_priority_delay: None,
             ecn: false,
             local_addresses: Vec::new(),
+            address_types: AddressTypes::BOTH,
             path_pairs: Vec::new(),
             max_paths: 16,
             multipath: MultipathConfig::OFF,
@@ -500,6 +507,11 @@ impl Config {
                 self.low_priority_delay.is_none_or(|delay| !delay.is_zero()),
                 "low_priority_delay",
                 "must be longer than zero",
+            ),
+            (
+                self.address_types.ipv4 || self.address_types.ipv6,
+                "address_types",
+                "must have a version of IP that a socket of this endpoint carries",
             ),
             (
                 self.path_pairs.iter().all(|pair| {

@@ -49,11 +49,12 @@ pub use association::{
     Association, AssociationState, AuthenticationKeys, BurstLimit, LocalAddresses, Reconfigure,
 };
 pub use config::{
-    AckRouting, AddressForm, AuthenticationConfig, BufferConfig, Config, ConfigError, CoupledControl,
-    DiscardNotice, DynamicAddressConfig, EcaConfig, HeartbeatConfig, HmacAlgorithm, InterleavingConfig,
-    LossDetection, MultipathConfig, MultipathMode, NrSackConfig, PartialReliabilityConfig, PathPair,
-    PathScheduler, ReconfigurationConfig, RecoveryRules, RetransmissionConfig, RetransmissionPolicy,
-    RtoConfig, SackConfig, SchedulerKind, SharedKey, StreamConfig, T3Restart,
+    AckRouting, AddressForm, AddressTypes, AuthenticationConfig, BufferConfig, Config, ConfigError,
+    CoupledControl, DiscardNotice, DynamicAddressConfig, EcaConfig, HeartbeatConfig, HmacAlgorithm,
+    InterleavingConfig, LossDetection, MultipathConfig, MultipathMode, NrSackConfig,
+    PartialReliabilityConfig, PathPair, PathScheduler, ReconfigurationConfig, RecoveryRules,
+    RetransmissionConfig, RetransmissionPolicy, RtoConfig, SackConfig, SchedulerKind, SharedKey,
+    StreamConfig, T3Restart,
 };
 pub use ecn::{EcnCodepoint, EcnState};
 pub use endpoint::{AssociationId, ConnectOptions, Endpoint, Handling};

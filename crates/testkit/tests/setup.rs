@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use anabranch_netsim::{LinkConfig, LossModel};
 use anabranch_proto::{
-    AssociationState as State, CloseReason, Config, Event, SendError, SendOptions, StreamId, VerificationTag,
+    AddressTypes, AssociationState as State, CloseReason, Config, Event, SendError, SendOptions, StreamId,
+    VerificationTag,
 };
 use anabranch_testkit::{Script, Setup, Side, quiet, sack, state_cookie};
 use anabranch_wire::chunk::{Chunk, CookieEcho, InitAck, kind};
@@ -427,15 +428,7 @@ fn the_addresses_of_an_init_ack() {
     };
     let mut script = Script::new(config, 1);
     let init = script.connect();
-    let told: Vec<IpAddr> = init
-        .parameters
-        .iter()
-        .filter_map(|raw| match Parameter::decode(raw.expect("whole")) {
-            Ok(Parameter::Ipv4(ip)) => Some(ip.into()),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(told, own);
+    assert_eq!(listed(&init.parameters), own);
     let mut ack = script.init_ack(b"a cookie");
     ack.parameters = ParametersBuilder::new()
         .push(&Parameter::Ipv4([10, 1, 0, 2].into()))
@@ -446,6 +439,93 @@ fn the_addresses_of_an_init_ack() {
     let pairs: Vec<_> = paths.iter().map(|path| (path.local, path.remote.ip())).collect();
     // The local address of a path is in the same subnet.
     assert_eq!(pairs[1], (Some(own[1]), IpAddr::from([10, 1, 0, 2])));
+}
+
+/// The addresses that INIT or INIT ACK list.
+fn listed(parameters: &Parameters) -> Vec<IpAddr> {
+    let decoded = parameters
+        .iter()
+        .map(|raw| Parameter::decode(raw.expect("whole")));
+    decoded
+        .filter_map(|parameter| match parameter {
+            Ok(Parameter::Ipv4(ip)) => Some(ip.into()),
+            Ok(Parameter::Ipv6(ip)) => Some(ip.into()),
+            _ => None,
+        })
+        .collect()
+}
+
+// A ← INIT (Supported Address Types) ← Z
+// A → INIT ACK (addresses of these types) → Z
+/// §5.1.2: the INIT ACK lists addresses of the types that the peer supports. The peer also supports the types that it uses: that of the
+/// source address of its INIT, here IPv4, and those of the addresses in the INIT. Host names and unknown types are ignored.
+#[test]
+fn addresses_of_the_types_that_the_peer_supports() {
+    let (v4, v6) = (
+        IpAddr::from([10, 1, 0, 1]),
+        IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 1]),
+    );
+    let types = |types: &[u16]| Some(Parameter::SupportedAddressTypes(types.to_vec()));
+    let address = || Some(Parameter::Ipv6([0xfd00, 0, 0, 0, 0, 0, 0, 2].into()));
+    let cases = [
+        (None, None, [v4, v6].to_vec()),
+        (types(&[5]), None, [v4].to_vec()),
+        (types(&[6]), None, [v4, v6].to_vec()),
+        (types(&[6, 5]), None, [v4, v6].to_vec()),
+        (types(&[]), None, [v4].to_vec()),
+        (types(&[11, 77]), None, [v4].to_vec()),
+        (types(&[5]), address(), [v4, v6].to_vec()),
+        (address(), types(&[5]), [v4, v6].to_vec()),
+    ];
+    for (first, second, expected) in cases {
+        let config = Config {
+            local_addresses: vec![v4, v6],
+            ..quiet()
+        };
+        let mut script = Script::new(config, 1);
+        let parameters = [&first, &second].into_iter().flatten();
+        let parameters = parameters.fold(ParametersBuilder::new(), ParametersBuilder::push);
+        let ack = init_ack(&mut script, parameters.finish());
+        assert_eq!(listed(&ack.parameters), expected, "{first:?}, {second:?}");
+        script.send(&[cookie_echo(&ack)]);
+        assert_eq!(script.expect_chunk(), Chunk::CookieAck);
+    }
+}
+
+// A → INIT (Supported Address Types) → Z
+/// §5.1.2, §3.3.2.1.5: an endpoint without IPv4 or without IPv6 says so in its INIT, behind all parameters but padding. An endpoint with
+/// both says nothing.
+#[test]
+fn the_types_that_the_endpoint_supports() {
+    let cases = [(true, true, None), (true, false, Some(5)), (false, true, Some(6))];
+    for (ipv4, ipv6, expected) in cases {
+        let config = Config {
+            address_types: AddressTypes { ipv4, ipv6 },
+            ..quiet()
+        };
+        let init = Script::new(config, 1).connect();
+        let parameters = init
+            .parameters
+            .iter()
+            .map(|raw| Parameter::decode(raw.expect("whole")));
+        let parameters: Vec<_> = parameters.map(|parameter| parameter.expect("known")).collect();
+        let place = |wanted: fn(&Parameter) -> bool| parameters.iter().position(wanted);
+        let types = place(|parameter| matches!(parameter, Parameter::SupportedAddressTypes(_)));
+        let padding = place(|parameter| matches!(parameter, Parameter::Padding(_)));
+        let told = types.map(|place| parameters[place].clone());
+        assert_eq!(
+            told,
+            expected.map(|kind| Parameter::SupportedAddressTypes(vec![kind]))
+        );
+        assert!(types.is_none_or(|place| Some(place + 1) == padding));
+    }
+    let mut config = quiet();
+    config.address_types = AddressTypes {
+        ipv4: false,
+        ipv6: false,
+    };
+    let error = config.validate().expect_err("no type is left");
+    assert_eq!(error.setting, "address_types");
 }
 
 // A ← INIT ACK (2 inbound streams) ← Z

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use super::capabilities::Capabilities;
 use super::cookie::{CookieMint, StateCookie, TieTags};
 use super::negotiated::Negotiated;
-use crate::config::Config;
+use crate::config::{AddressTypes, Config};
 use crate::extension::auth::{AuthParameters, KeyExchange, ParameterReader};
 use crate::inbound::Inbound;
 use crate::random::Random;
@@ -37,6 +37,8 @@ pub(crate) struct PeerInit {
     pub(crate) fields: InitFields,
     /// The addresses that it lists, without the source address of the packet.
     pub(crate) addresses: Vec<IpAddr>,
+    /// The types of addresses that it says it supports (§3.3.2.1.5).
+    address_types: AddressTypes,
     pub(crate) capabilities: Capabilities,
     /// Its parameters of authentication, if this endpoint offers it as well.
     pub(crate) authentication: Option<AuthParameters>,
@@ -157,6 +159,13 @@ impl PeerInit {
         }
     }
 
+    /// The types of addresses that a peer which sent its INIT from this address supports: those that it lists, and those that it uses
+    /// itself (§5.1.2).
+    fn supported_types(&self, remote: IpAddr) -> AddressTypes {
+        let used = self.addresses.iter().chain([&remote]);
+        used.fold(self.address_types, |types, address| types.with(*address))
+    }
+
     /// Reads the parameters. Only the extensions that this endpoint offers itself are known. If an unknown parameter's type says so, the
     /// parameters after it are skipped (§3.2.1).
     fn read(fields: InitFields, parameters: &Parameters, config: &Config) -> Result<Self, InitRefusal> {
@@ -170,6 +179,7 @@ impl PeerInit {
         let mut peer = PeerInit {
             fields,
             addresses: Vec::new(),
+            address_types: AddressTypes::BOTH,
             capabilities: Capabilities::default(),
             authentication: None,
             adaptation_layer: None,
@@ -217,9 +227,8 @@ impl PeerInit {
                     action: AddressAction::SetPrimary,
                     ..
                 } if own.has(Capabilities::DYNAMIC_ADDRESSES) => {}
-                Parameter::SupportedAddressTypes(_)
-                | Parameter::UnrecognizedParameter(_)
-                | Parameter::HeartbeatInfo(_) => {}
+                Parameter::SupportedAddressTypes(types) => peer.address_types = AddressTypes::of_list(&types),
+                Parameter::UnrecognizedParameter(_) | Parameter::HeartbeatInfo(_) => {}
                 // A parameter of an extension that this endpoint does not support is unknown, even if it could be read.
                 _ => match unknown_parameter_action(raw.kind) {
                     UnknownAction::Discard { report } => {
@@ -293,9 +302,14 @@ pub(crate) fn init_parameters(
     authentication: Option<&AuthParameters>,
     preservative: Option<u32>,
 ) -> Parameters {
-    let mut parameters = own_parameters(config, Capabilities::offered(config), authentication);
+    let addresses = config.local_addresses.iter();
+    let mut parameters = own_parameters(config, addresses, Capabilities::offered(config), authentication);
     if let Some(increment_ms) = preservative {
         parameters = parameters.push(&Parameter::CookiePreservative { increment_ms });
+    }
+    // A receiver that does not know this parameter ignores what follows it (§3.2.1), so that it stands behind the others.
+    if let Some(types) = config.address_types.list() {
+        parameters = parameters.push(&Parameter::SupportedAddressTypes(types));
     }
     // The cookie has the source address of the INIT, of either address family, in addition to the listed addresses.
     let unlisted = [IpAddr::from([0; 16])];
@@ -308,13 +322,14 @@ pub(crate) fn init_parameters(
 
 /// The parameters that INIT and INIT ACK share: this endpoint's addresses, if it lists any (§5.1.2), and its extensions: in an INIT those
 /// that it offers, in an INIT ACK only those that the peer offers too, which keeps it short.
-fn own_parameters(
+fn own_parameters<'a>(
     config: &Config,
+    addresses: impl Iterator<Item = &'a IpAddr>,
     offered: Capabilities,
     authentication: Option<&AuthParameters>,
 ) -> ParametersBuilder {
     let mut parameters = ParametersBuilder::new();
-    for address in &config.local_addresses {
+    for address in addresses {
         parameters = parameters.push(&match address {
             IpAddr::V4(ip) => Parameter::Ipv4(*ip),
             IpAddr::V6(ip) => Parameter::Ipv6(*ip),
@@ -366,7 +381,9 @@ pub(crate) fn answer_init(
         adaptation_layer: peer.adaptation_layer,
         addresses,
     };
-    let mut parameters = own_parameters(config, peer.capabilities, authentication.as_ref())
+    let types = peer.supported_types(remote);
+    let own_addresses = config.local_addresses.iter().filter(|own| types.has(**own));
+    let mut parameters = own_parameters(config, own_addresses, peer.capabilities, authentication.as_ref())
         .push(&Parameter::StateCookie(mint.mint(now, &cookie)));
     for parameter in &peer.unrecognized {
         parameters = parameters.push(&Parameter::UnrecognizedParameter(parameter.clone()));
