@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anabranch_proto::{
     AssociationState, AssociationStats, CloseReason, Event, MessageId, MessagePart, PathId, PathRequestError,
-    ReconfigurationError, ResetDirection, SendError as CoreError, SendOptions, StreamId, StreamSelection,
-    StreamStats, Timestamp,
+    PathSettings, ReconfigurationError, ResetDirection, SendError as CoreError, SendOptions, StreamId,
+    StreamSelection, StreamStats, Timestamp,
 };
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -463,6 +463,30 @@ impl Association {
     /// The path does not exist, or its address is not confirmed.
     pub fn set_primary_path(&self, path: PathId) -> Result<(), PathRequestError> {
         self.shared().with(|state, _| state.core.set_primary_path(path))
+    }
+
+    /// Changes settings of one path (RFC 6458 §8.1.12): heartbeats, path MTU, maximum retransmissions. [`Association::stats`] has the settings
+    /// in use.
+    ///
+    /// ```no_run
+    /// # async fn example(association: anabranch::Association) -> Result<(), Box<dyn std::error::Error>> {
+    /// use anabranch::{PathHeartbeats, PathId, PathMtu, PathSettings};
+    /// use std::time::Duration;
+    ///
+    /// let settings = PathSettings::default()
+    ///     .heartbeats(PathHeartbeats::Every(Duration::from_secs(5)))
+    ///     .path_mtu(PathMtu::Fixed(1400))
+    ///     .max_retrans(2);
+    /// association.set_path(PathId(1), &settings)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The path does not exist, or a setting is out of range.
+    pub fn set_path(&self, path: PathId, settings: &PathSettings) -> Result<(), PathRequestError> {
+        self.shared()
+            .with(|state, now| state.core.set_path(now, path, settings))
     }
 
     /// Sends a HEARTBEAT on this path now; [`Association::stats`] shows the measured round-trip time.

@@ -5,6 +5,7 @@ mod address_types;
 mod authentication;
 mod dynamic_addresses;
 mod multipath;
+mod path_settings;
 mod recovery;
 
 use core::time::Duration;
@@ -23,6 +24,7 @@ pub use multipath::{
     AckRouting, CoupledControl, EcaConfig, MultipathConfig, MultipathMode, PathScheduler,
     RetransmissionPolicy,
 };
+pub use path_settings::{PathHeartbeats, PathMtu, PathSettings};
 pub use recovery::{LossDetection, RecoveryRules, T3Restart};
 
 /// The settings of an endpoint and of the associations it makes. Start from [`Config::default`] and change the fields you need.

@@ -149,4 +149,7 @@ pub enum PathRequestError {
     /// The path's address has not been confirmed yet (RFC 9260 §5.4).
     #[error("path {0} is not confirmed yet")]
     Unconfirmed(u8),
+    /// A setting of the path is out of range.
+    #[error(transparent)]
+    Settings(#[from] crate::config::ConfigError),
 }

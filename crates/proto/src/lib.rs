@@ -52,9 +52,9 @@ pub use config::{
     AckRouting, AddressForm, AddressTypes, AuthenticationConfig, BufferConfig, Config, ConfigError,
     CoupledControl, DiscardNotice, DynamicAddressConfig, EcaConfig, HeartbeatConfig, HmacAlgorithm,
     InterleavingConfig, LossDetection, MultipathConfig, MultipathMode, NrSackConfig,
-    PartialReliabilityConfig, PathPair, PathScheduler, ReconfigurationConfig, RecoveryRules,
-    RetransmissionConfig, RetransmissionPolicy, RtoConfig, SackConfig, SchedulerKind, SharedKey,
-    StreamConfig, T3Restart,
+    PartialReliabilityConfig, PathHeartbeats, PathMtu, PathPair, PathScheduler, PathSettings,
+    ReconfigurationConfig, RecoveryRules, RetransmissionConfig, RetransmissionPolicy, RtoConfig, SackConfig,
+    SchedulerKind, SharedKey, StreamConfig, T3Restart,
 };
 pub use ecn::{EcnCodepoint, EcnState};
 pub use endpoint::{AssociationId, ConnectOptions, Endpoint, Handling};

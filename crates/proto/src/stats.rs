@@ -157,6 +157,12 @@ pub struct PathStats {
     pub partial_bytes_acked: usize,
     /// The path MTU: the largest IP packet that is sent, in bytes.
     pub pmtu: u16,
+    /// Whether path MTU discovery may change `pmtu` ([`crate::PathSettings::path_mtu`], [`crate::Config::path_mtu_limit`]).
+    pub discovers_pmtu: bool,
+    /// `HB.interval` of the path; `None` if it has no heartbeats ([`crate::PathSettings::heartbeats`]).
+    pub heartbeat_interval: Option<Duration>,
+    /// `Path.Max.Retrans` of the path ([`crate::PathSettings::max_retrans`]).
+    pub max_retrans: u32,
     /// Consecutive errors: the path's error counter (RFC 9260 §8.2).
     pub error_count: u32,
     /// T3-rtx expirations on this path.

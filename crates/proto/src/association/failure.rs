@@ -47,7 +47,7 @@ impl Association {
         if self.paths.path_mut(id).on_error(limits) {
             self.notices.tell_path(self.paths.path(id));
             let sends_heartbeats = self.state.sends_heartbeats();
-            self.paths.on_doubted(now, id, &self.config, sends_heartbeats);
+            self.paths.on_doubted(now, id, sends_heartbeats);
             self.try_other_address(now, id);
         }
         self.error_count += u32::from(counts_for_association);
@@ -139,8 +139,8 @@ impl Association {
         if let Some(id) = path.filter(|id| abort.reflected_tag && self.paths.is_only_listed(*id)) {
             // The host at that address may set up an association of its own (RFC 5062 §2).
             let path = self.paths.path_mut(id);
-            if path.on_denied(&self.config.retransmissions) {
-                path.schedule_heartbeat(now, &self.config, &mut self.random);
+            if path.on_denied() {
+                path.schedule_heartbeat(now, &mut self.random);
                 self.notices
                     .tell_endpoint(EndpointEvent::PeerAddressDenied(path.remote));
             }

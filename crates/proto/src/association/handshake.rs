@@ -353,7 +353,7 @@ impl Association {
                 }
             } else {
                 let path = self.paths.path_mut(path);
-                path.schedule_heartbeat(now, &self.config, &mut self.random);
+                path.schedule_heartbeat(now, &mut self.random);
             }
         }
         if previous.is_setting_up() {

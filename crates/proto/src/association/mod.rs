@@ -30,7 +30,7 @@ pub(crate) use handshake::Blueprint;
 pub use reconfiguration::Reconfigure;
 pub use state::AssociationState;
 
-use crate::config::Config;
+use crate::config::{Config, PathSettings};
 use crate::control::ControlQueue;
 use crate::error::{PathRequestError, SendError};
 use crate::event::{CloseReason, EndpointEvent, Event};
@@ -362,6 +362,27 @@ impl Association {
             return Err(PathRequestError::Unconfirmed(path.0));
         }
         self.paths.set_primary(path);
+        Ok(())
+    }
+
+    /// Changes settings of one path (RFC 6458 §8.1.12). They last as long as the path: until the peer deletes its address, or restarts.
+    ///
+    /// # Errors
+    /// There is no such path, or a setting is out of range.
+    pub fn set_path(
+        &mut self,
+        now: Timestamp,
+        path: PathId,
+        settings: &PathSettings,
+    ) -> Result<(), PathRequestError> {
+        if !self.paths.has(path) {
+            return Err(PathRequestError::Unknown(path.0));
+        }
+        settings.validate()?;
+        self.exhausted = None;
+        let (sends_heartbeats, random) = (self.state.sends_heartbeats(), &mut self.random);
+        let path = self.paths.path_mut(path);
+        path.set(now, settings, &self.config, random, sends_heartbeats);
         Ok(())
     }
 

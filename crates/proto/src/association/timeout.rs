@@ -141,7 +141,7 @@ impl Association {
             let leaves = !rests && self.paths.needs_heartbeat(id);
             let path = self.paths.path_mut(id);
             if !leaves {
-                path.schedule_heartbeat(now, &self.config, &mut self.random);
+                path.schedule_heartbeat(now, &mut self.random);
             } else if burst == 0 {
                 path.heartbeat.due = Some(now + path.rtt.rto());
             } else {
@@ -171,7 +171,7 @@ impl Association {
                 self.on_path_answered(info.path);
                 if confirms || self.config.retransmissions.fails_potentially() {
                     let path = self.paths.path_mut(info.path);
-                    path.schedule_heartbeat(now, &self.config, &mut self.random);
+                    path.schedule_heartbeat(now, &mut self.random);
                 }
             }
         }

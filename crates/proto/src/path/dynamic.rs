@@ -22,6 +22,7 @@ impl Path {
         moved.timeouts = self.timeouts;
         moved.fast_recoveries = self.fast_recoveries;
         moved.data_bytes_sent = self.data_bytes_sent;
+        moved.keep_settings_of(self, config);
         moved.delivery = core::mem::take(&mut self.delivery);
         if moved.state != PathState::Unconfirmed {
             moved.state = PathState::Active;

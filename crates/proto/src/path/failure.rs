@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::{Path, PathId, PathState, Paths};
-use crate::config::{Config, RetransmissionConfig};
+use crate::config::RetransmissionConfig;
 use crate::time::Timestamp;
 
 impl Path {
@@ -15,7 +15,7 @@ impl Path {
         let state = if self.state == PathState::Unconfirmed {
             // The address may not be the peer's, and stays unconfirmed until it answers (§5.4).
             self.state
-        } else if self.error_count > limits.path_max_retrans {
+        } else if self.error_count > self.parameters.max_retrans {
             PathState::Inactive
         } else if limits.potentially_failed_max_retrans.is_some_and(doubtful) {
             PathState::PotentiallyFailed
@@ -47,8 +47,8 @@ impl Path {
 
     /// The host at the unconfirmed address of this path has no such association: heartbeats are sent there only as often as on a failed
     /// path. Returns false if no heartbeat is pending, because then the host answered nothing.
-    pub(crate) fn on_denied(&mut self, limits: &RetransmissionConfig) -> bool {
-        let errors = limits.path_max_retrans.saturating_add(1);
+    pub(crate) fn on_denied(&mut self) -> bool {
+        let errors = self.parameters.max_retrans.saturating_add(1);
         if self.heartbeat.pending.take().is_none() {
             return false;
         }
@@ -61,18 +61,18 @@ impl Paths {
     /// Whether one more error makes data leave this path.
     pub(crate) fn leave_after_error(&self, id: PathId, limits: &RetransmissionConfig) -> bool {
         let most = limits.potentially_failed_max_retrans.unwrap_or(u32::MAX);
-        let most = most.min(limits.path_max_retrans);
-        self.path(id).error_count >= most && self.present_count() > 1
+        let path = self.path(id);
+        path.error_count >= most.min(path.parameters.max_retrans) && self.present_count() > 1
     }
 
     /// The state of a path changed after an error (RFC 7829 §3.2, items 5, 6 and 8). If the path became potentially failed, a
     /// heartbeat leaves at once, or after an RTO if data still uses the path. If it became inactive, heartbeats keep their interval.
-    pub(crate) fn on_doubted(&mut self, now: Timestamp, id: PathId, config: &Config, sends_heartbeats: bool) {
+    pub(crate) fn on_doubted(&mut self, now: Timestamp, id: PathId, sends_heartbeats: bool) {
         let data_leaves = self.data_path() != id;
         let path = self.path_mut(id);
         if path.state == PathState::PotentiallyFailed {
             path.heartbeat.pending = None;
-            if config.heartbeat.interval.is_some() && sends_heartbeats {
+            if path.parameters.heartbeat_interval.is_some() && sends_heartbeats {
                 let wait = if data_leaves {
                     Duration::ZERO
                 } else {

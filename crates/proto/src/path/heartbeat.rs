@@ -80,31 +80,31 @@ impl Path {
         if config.retransmissions.fails_potentially() {
             self.heartbeat.due = Some(now + self.rtt.rto());
         } else {
-            self.schedule_heartbeat(now, config, random);
+            self.schedule_heartbeat(now, random);
         }
         Chunk::Heartbeat(chunk::Heartbeat::new(info.encode()))
     }
 
     /// Schedules the next heartbeat. On a potentially failed path it is due after an RTO (RFC 7829 §3.2).
-    pub(crate) fn schedule_heartbeat(&mut self, now: Timestamp, config: &Config, random: &mut Random) {
+    pub(crate) fn schedule_heartbeat(&mut self, now: Timestamp, random: &mut Random) {
         let jitter = random.jitter();
         let period = if self.state == PathState::PotentiallyFailed {
-            config.heartbeat.interval.map(|_| self.rtt.rto())
+            self.parameters.heartbeat_interval.map(|_| self.rtt.rto())
         } else {
-            self.heartbeat_period(config, jitter)
+            self.heartbeat_period(jitter)
         };
         self.heartbeat.due = period.map(|period| now + period);
     }
 
     /// The time until the next heartbeat (§8.3): the RTO with a jitter of half of it, plus `HB.interval` unless the address is still
     /// unconfirmed and its error counter has not exceeded `Path.Max.Retrans` (§5.4).
-    fn heartbeat_period(&self, config: &Config, jitter: f64) -> Option<Duration> {
+    fn heartbeat_period(&self, jitter: f64) -> Option<Duration> {
         let rto = self.rtt.rto();
-        let has_hope = self.error_count <= config.retransmissions.path_max_retrans;
+        let has_hope = self.error_count <= self.parameters.max_retrans;
         if self.state == PathState::Unconfirmed && has_hope {
             return Some(rto);
         }
-        let interval = config.heartbeat.interval;
+        let interval = self.parameters.heartbeat_interval;
         interval.map(|interval| rto.mul_f64(1.0 + jitter) + interval)
     }
 

@@ -16,6 +16,7 @@ mod probe;
 mod rate;
 mod rtt;
 mod selection;
+mod settings;
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -27,6 +28,7 @@ pub(crate) use multipath::{Choice, Offer};
 pub(crate) use pmtu::Pmtu;
 pub(crate) use rtt::Rtt;
 pub(crate) use selection::{Candidate, Paths};
+use settings::PathParameters;
 
 use crate::config::Config;
 use crate::congestion::{AnyController, Member, ProportionalRateReduction, RecoveryAck};
@@ -56,6 +58,7 @@ pub(crate) struct Path {
     pub(crate) control: AnyController,
     /// With a delay bound for less urgent data: how much may be in flight for such data to leave.
     pub(crate) delay_bound: Option<DelayBound>,
+    pub(crate) parameters: PathParameters,
     pub(crate) pmtu: Pmtu,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) flight: Flight,
@@ -153,6 +156,7 @@ impl Path {
             delay_bound: config
                 .low_priority_delay
                 .map(|target| DelayBound::new(target, now)),
+            parameters: PathParameters::new(config),
             pmtu,
             heartbeat: Heartbeat::default(),
             flight: Flight::default(),
@@ -524,6 +528,9 @@ impl Path {
             flight_size: self.flight.bytes(),
             partial_bytes_acked: control.partial_bytes_acked.unwrap_or(0),
             pmtu: self.pmtu.current(),
+            discovers_pmtu: self.pmtu.is_discovered(),
+            heartbeat_interval: self.parameters.heartbeat_interval,
+            max_retrans: self.parameters.max_retrans,
             error_count: self.error_count,
             timeouts: self.timeouts,
             fast_recoveries: self.fast_recoveries,

@@ -91,6 +91,27 @@ impl Pmtu {
         }
     }
 
+    /// This path with packets of this size, without discovery.
+    pub(crate) fn fixed(self, size: u16) -> Self {
+        Self {
+            mtu: size,
+            below: self.below,
+            least: self.least.min(size),
+            base: size,
+            limit: size,
+            ceiling: None,
+            probe: None,
+            due: None,
+            full_packets: 0,
+            doubted: false,
+        }
+    }
+
+    /// Whether a larger size may be probed.
+    pub(crate) fn is_discovered(self) -> bool {
+        self.limit > self.base
+    }
+
     pub(crate) fn current(self) -> u16 {
         self.mtu
     }
@@ -252,7 +273,7 @@ impl Pmtu {
 
     fn suspects_black_hole(&self, in_a_row: u32) -> bool {
         // If no larger size may be probed, a size below the base would never be raised again.
-        let smallest = if self.limit > self.base {
+        let smallest = if self.is_discovered() {
             self.least
         } else {
             self.base

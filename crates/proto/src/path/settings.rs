@@ -1,0 +1,96 @@
+//! The settings of one path (RFC 6458 §8.1.12): those of the association until the application changes them.
+
+use core::time::Duration;
+
+use super::{Path, Pmtu};
+use crate::config::{Config, PathHeartbeats, PathMtu, PathSettings};
+use crate::controller::Controller;
+use crate::random::Random;
+use crate::time::Timestamp;
+
+/// The settings in use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PathParameters {
+    /// `HB.interval`; `None` if heartbeats are off.
+    pub(super) heartbeat_interval: Option<Duration>,
+    /// `Path.Max.Retrans`.
+    pub(super) max_retrans: u32,
+    path_mtu: PathMtu,
+}
+
+impl PathParameters {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            heartbeat_interval: config.heartbeat.interval,
+            max_retrans: config.retransmissions.path_max_retrans,
+            path_mtu: PathMtu::Discovered,
+        }
+    }
+}
+
+impl Path {
+    /// Changes settings. `sends_heartbeats`: whether the association is in a state in which paths are tested.
+    pub(crate) fn set(
+        &mut self,
+        now: Timestamp,
+        settings: &PathSettings,
+        config: &Config,
+        random: &mut Random,
+        sends_heartbeats: bool,
+    ) {
+        if let Some(errors) = settings.max_retrans {
+            self.parameters.max_retrans = errors;
+        }
+        if let Some(path_mtu) = settings.path_mtu {
+            self.set_path_mtu(path_mtu, config);
+        }
+        if let Some(heartbeats) = settings.heartbeats {
+            self.parameters.heartbeat_interval = match heartbeats {
+                PathHeartbeats::Off => None,
+                PathHeartbeats::Every(interval) => Some(interval),
+            };
+            if sends_heartbeats {
+                self.schedule_heartbeat(now, random);
+            }
+        }
+    }
+
+    fn set_path_mtu(&mut self, path_mtu: PathMtu, config: &Config) {
+        self.parameters.path_mtu = path_mtu;
+        self.pmtu = match path_mtu {
+            PathMtu::Discovered => Pmtu::new(config, self.remote.is_ipv6()),
+            PathMtu::Fixed(size) => self.pmtu.fixed(size),
+        };
+        self.control.on_packet_size(self.pmtu.max_data());
+    }
+
+    /// Takes over the settings of the path that this one continues from another local address.
+    pub(super) fn keep_settings_of(&mut self, before: &Self, config: &Config) {
+        self.parameters = before.parameters;
+        if let PathMtu::Fixed(_) = before.parameters.path_mtu {
+            self.set_path_mtu(before.parameters.path_mtu, config);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, SocketAddr};
+
+    use super::super::PathId;
+    use super::*;
+
+    #[test]
+    fn a_path_that_continues_from_another_address_keeps_its_settings() {
+        let (config, now) = (Config::default(), Timestamp::ZERO);
+        let remote = SocketAddr::from(([10, 0, 0, 2], 9899));
+        let mut path = Path::new(PathId(0), None, remote, &config, now, 0);
+        let settings = PathSettings::default()
+            .path_mtu(PathMtu::Fixed(1000))
+            .max_retrans(1);
+        path.set(now, &settings, &config, &mut Random::from_seed([0; 32]), false);
+        path.move_to(IpAddr::from([10, 0, 0, 1]), &config, now, 0);
+        assert_eq!((path.pmtu.current(), path.pmtu.is_discovered()), (1000, false));
+        assert_eq!(path.parameters.max_retrans, 1);
+    }
+}
