@@ -34,6 +34,9 @@ pub enum SendError {
     /// The stream has a message that was begun with `send_part` and has not ended yet.
     #[error("stream {0:?} has an unfinished message: end it with send_part first")]
     MessageOpen(StreamId),
+    /// The options name a path that does not exist.
+    #[error("there is no path {0}: choose one that the statistics of the association list, or none")]
+    UnknownPath(u8),
     /// The association is shutting down, or has ended.
     #[error("the association takes no more messages: it is shutting down or closed")]
     Closed,

@@ -150,6 +150,9 @@ impl Association {
                 limit,
             });
         }
+        if let Some(path) = options.path.filter(|path| !self.paths.has(*path)) {
+            return Err(SendError::UnknownPath(path.0));
+        }
         if !message.is_empty() && !self.sender.has_room() {
             let persistence = Persistence::new(options.reliability, now);
             if !self.sending(now, |sender, cx| sender.make_room_for(cx, stream, persistence)) {

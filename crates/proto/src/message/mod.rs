@@ -10,6 +10,7 @@ use bytes::{Bytes, BytesMut};
 
 pub(crate) use crate::config::DiscardNotice;
 use crate::config::PartialReliabilityConfig;
+use crate::path_id::PathId;
 pub(crate) use fragment::{Fragment, UnsentMessage};
 pub(crate) use persistence::{AbandonPolicy, Haste, Persistence};
 
@@ -55,6 +56,12 @@ pub struct SendOptions {
     /// Whether the receiver is notified of chunks of the message that will not be retransmitted. `None`, the default: as
     /// [`PartialReliabilityConfig::discard_notice`](crate::PartialReliabilityConfig::discard_notice).
     pub discard_notice: Option<DiscardNotice>,
+    /// The path on which the message is sent for the first time (the destination transport address of SEND, RFC 9260 §11.1.5;
+    /// `SCTP_ADDR_OVER`, RFC 6458 §5.3.2), also if several paths are used at once. While the path is not active, and for retransmissions, the
+    /// association chooses the path. The message waits for the congestion window of its path, and so do the messages after it in the order
+    /// of the scheduler. With [`LossDetection::MissingReports`](crate::LossDetection::MissingReports) and one path at a time, differing
+    /// RTTs of the paths cause spurious retransmissions. `None`, the default: the association chooses.
+    pub path: Option<PathId>,
 }
 
 impl SendOptions {

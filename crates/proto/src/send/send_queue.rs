@@ -20,6 +20,7 @@ use crate::message::{Fragment, UnsentMessage};
 use crate::message::{Haste, Persistence};
 use crate::message::{MessageId, SendOptions};
 use crate::paged::Paged;
+use crate::path_id::PathId;
 use crate::stats::StreamStats;
 use crate::time::Timestamp;
 use hold::Hold;
@@ -39,6 +40,8 @@ struct Message {
     ppid: Ppid,
     unordered: bool,
     immediate: bool,
+    /// The path that the application named.
+    path: Option<PathId>,
     /// Whether the last part was given.
     complete: bool,
     /// Whether a fragment was sent.
@@ -61,6 +64,7 @@ impl Message {
             ppid: options.ppid,
             unordered: options.unordered,
             immediate: options.immediate,
+            path: options.path,
             complete,
             begun: false,
             fragments: 0,
@@ -135,6 +139,8 @@ pub(crate) struct SendQueue {
     next_message: u64,
     bytes: usize,
     messages: usize,
+    /// How many of them name a path.
+    directed: usize,
     perishable: Perishable,
     /// The streams that are being reset, if there are any (RFC 6525 §5.1.2 A1).
     hold: Option<Hold>,
@@ -151,6 +157,7 @@ impl SendQueue {
             next_message: 0,
             bytes: 0,
             messages: 0,
+            directed: 0,
             perishable: Perishable::default(),
             hold: None,
         }
@@ -256,8 +263,20 @@ impl SendQueue {
         self.note_persistence(persistence, next_message, stream, true);
         self.next_message += 1;
         self.messages += 1;
+        self.directed += usize::from(options.path.is_some());
         self.bytes += size;
         Ok(next_message)
+    }
+
+    /// Whether a queued message names a path.
+    #[inline(always)]
+    pub(crate) fn has_directed(&self) -> bool {
+        self.directed > 0
+    }
+
+    /// The path that the message of the next fragment names.
+    pub(crate) fn next_destination(&self) -> Option<PathId> {
+        self.stream(self.next_stream()?)?.messages.front()?.path
     }
 
     fn next_stream(&self) -> Option<StreamId> {
@@ -336,6 +355,7 @@ impl SendQueue {
             stream.stats.queue_delay_total += waited;
             stream.stats.queue_delay_max = stream.stats.queue_delay_max.max(waited);
             stream.stats.queued_messages -= 1;
+            self.directed -= usize::from(message.path.is_some());
             format.count(&mut stream.next, unordered);
             stream.messages.pop_front();
             self.messages -= 1;
@@ -442,6 +462,7 @@ impl SendQueue {
         let size = message.size();
         self.bytes -= size;
         self.messages -= 1;
+        self.directed -= usize::from(message.path.is_some());
         let stream = self.streams.at_mut(id)?.as_deref_mut()?;
         stream.stats.queued_bytes -= size;
         stream.stats.queued_messages -= 1;

@@ -18,6 +18,7 @@ use crate::config::SchedulerKind::{self, *};
 use crate::fuzzing::Commands;
 use crate::message::{Fragment, UnsentMessage};
 use crate::message::{MessageId, Reliability, SendOptions};
+use crate::path_id::PathId;
 use crate::time::Timestamp;
 
 /// Streams on both sides of page boundaries of the table, and the last stream.
@@ -43,6 +44,7 @@ struct Waiting {
     complete: bool,
     begun: bool,
     ordered: bool,
+    path: Option<PathId>,
     deadline: Option<Timestamp>,
 }
 
@@ -145,6 +147,7 @@ impl Model {
         let options = SendOptions {
             unordered: len.is_multiple_of(7),
             reliability: lifetime.map_or(Reliability::Reliable, Reliability::Lifetime),
+            path: len.is_multiple_of(5).then_some(PathId(1)),
             ..SendOptions::default()
         };
         let payload = Bytes::from(vec![0; len]);
@@ -178,6 +181,7 @@ impl Model {
             complete: end || !part,
             begun: false,
             ordered: !options.unordered,
+            path: options.path,
             deadline: lifetime.map(|lifetime| self.now + lifetime),
         });
         if !self.lines[line].parked {
@@ -452,6 +456,11 @@ impl Model {
         let all = self.lines.iter().flat_map(|line| &line.messages);
         let bytes = all.flat_map(|message| &message.pieces).sum::<usize>();
         assert_eq!(self.queue.bytes(), bytes);
+        let mut all = self.lines.iter().flat_map(|line| &line.messages);
+        assert_eq!(
+            self.queue.has_directed(),
+            all.any(|message| message.path.is_some())
+        );
     }
 
     /// Everything that can leave does so, in exactly the necessary number of fragments.

@@ -26,7 +26,9 @@ impl Sender {
         if new.is_none() {
             self.push_retransmissions(cx, id, packet);
         }
-        let limit = self.limit_beside(cx, turn);
+        // While messages name paths, each chunk after the first must be for this path too.
+        let directed = self.queue.has_directed();
+        let limit = self.limit_beside(cx, turn, directed);
         // With retransmissions in the packet, new data must be allowed by its own rules (§6.1). With RACK much may be in flight when T3-rtx
         // releases a retransmission.
         let full = self.outstanding.uses_rack() && !cx.paths.path(id).has_cwnd_room();
@@ -34,7 +36,7 @@ impl Sender {
             Some(new) => Some(new.len),
             None if full => None,
             None if self.queue.scheduler() == SchedulerKind::RoundRobinPerPacket => None,
-            None => self.next_beside(cx, id, limit),
+            None => self.next_beside(cx, id, limit, directed),
         };
         let format = self.queue.format();
         let kind = self.data_kind(cx);
@@ -46,27 +48,36 @@ impl Sender {
             if packet.room_for(kind) <= format.header_len() && !cx.paths.path(id).pmtu.counts_full_packets() {
                 return false;
             }
-            next = self.next_beside(cx, id, limit);
+            next = self.next_beside(cx, id, limit, directed);
         }
         // If the next chunk did not fit, a larger path MTU would be of use.
         next.is_some() && cx.paths.path_mut(id).pmtu.on_full_packet(cx.now)
     }
 
     /// The most bytes of user data of a new chunk that shares the packet of this turn; `None` if no new chunk may.
-    fn limit_beside(&self, cx: &Cx<'_>, turn: DataTurn) -> Option<usize> {
+    fn limit_beside(&self, cx: &Cx<'_>, turn: DataTurn, directed: bool) -> Option<usize> {
         if self.outstanding.first_lost().is_some() {
             return None;
         }
         if let Some(new) = turn.new {
             return Some(new.limit);
         }
-        let may = cx.paths.spreads() || cx.paths.choose(Candidate::New) == turn.path;
+        let may = directed || cx.paths.spreads() || cx.paths.choose(Candidate::New) == turn.path;
         may.then(|| self.payload_limit(cx))
     }
 
     /// The length of the next new chunk, if it may share a packet on `id` with the chunks already in it.
-    fn next_beside(&mut self, cx: &mut Cx<'_>, id: PathId, limit: Option<usize>) -> Option<usize> {
+    fn next_beside(
+        &mut self,
+        cx: &mut Cx<'_>,
+        id: PathId,
+        limit: Option<usize>,
+        directed: bool,
+    ) -> Option<usize> {
         let len = self.queue.peek(limit?)?;
+        if directed && !self.next_goes_to(cx, id) {
+            return None;
+        }
         self.may_join(cx, id, len).then_some(len)
     }
 

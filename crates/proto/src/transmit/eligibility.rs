@@ -2,7 +2,7 @@
 
 use super::{Cx, Sender};
 use crate::negotiation::Capabilities;
-use crate::path::{Candidate, Choice, Offer, Path, PathId};
+use crate::path::{Candidate, Choice, Offer, Path, PathId, PathState};
 use crate::recovery::ChunkState;
 use crate::time::Timestamp;
 
@@ -78,16 +78,35 @@ impl Sender {
             len: self.queue.peek(limit).ok_or(Wait::Queue)?,
             limit,
         };
-        if cx.paths.spreads() {
+        let named = self.named_path(cx);
+        if named.is_none() && cx.paths.spreads() {
             return self.spread_turn(cx, new);
         }
-        let id = cx.paths.choose(Candidate::New);
+        let id = named.unwrap_or_else(|| cx.paths.choose(Candidate::New));
         cx.paths.path_mut(id).decay_when_idle(cx.now);
         self.may_begin(cx, id, new.len)?;
         Ok(DataTurn {
             path: id,
             new: Some(new),
         })
+    }
+
+    /// The path that the next message names, if it can be used: it is active, and so confirmed.
+    #[inline(always)]
+    fn named_path(&self, cx: &Cx<'_>) -> Option<PathId> {
+        if !self.queue.has_directed() {
+            return None;
+        }
+        let named = self.queue.next_destination();
+        named.filter(|path| cx.paths.has(*path) && cx.paths.path(*path).state == PathState::Active)
+    }
+
+    /// Whether the next new chunk takes this path, if some messages name a path.
+    pub(super) fn next_goes_to(&self, cx: &Cx<'_>, id: PathId) -> bool {
+        match self.named_path(cx) {
+            Some(named) => named == id,
+            None => cx.paths.spreads() || cx.paths.choose(Candidate::New) == id,
+        }
     }
 
     pub(super) fn retransmission_path(&self, cx: &Cx<'_>, index: u64) -> PathId {
