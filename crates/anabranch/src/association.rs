@@ -13,6 +13,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 
 use crate::driver::association::{Shared, State};
+use crate::dscp;
 use crate::error::{RecvError, SendError, ShutdownError};
 use crate::message::Message;
 use crate::senders::Place;
@@ -465,7 +466,7 @@ impl Association {
         self.shared().with(|state, _| state.core.set_primary_path(path))
     }
 
-    /// Changes settings of one path (RFC 6458 §8.1.12): heartbeats, path MTU, maximum retransmissions. [`Association::stats`] has the settings
+    /// Changes settings of one path (RFC 6458 §8.1.12): heartbeats, path MTU, maximum retransmissions, DSCP. [`Association::stats`] has the settings
     /// in use.
     ///
     /// ```no_run
@@ -485,6 +486,7 @@ impl Association {
     /// # Errors
     /// The path does not exist, or a setting is out of range.
     pub fn set_path(&self, path: PathId, settings: &PathSettings) -> Result<(), PathRequestError> {
+        dscp::check(settings.dscp.unwrap_or_default())?;
         self.shared()
             .with(|state, now| state.core.set_path(now, path, settings))
     }

@@ -12,6 +12,7 @@ use tokio::net::ToSocketAddrs;
 
 use crate::capture::Capture;
 use crate::driver::{Hub, Limits, LinkPlan};
+use crate::dscp;
 use crate::endpoint::Endpoint;
 use crate::error::BindError;
 use crate::interfaces::Interfaces;
@@ -188,6 +189,7 @@ impl EndpointBuilder {
     pub fn bind_all(mut self, locals: &[SocketAddr]) -> Result<Endpoint, BindError> {
         self.config.udp_encapsulation = self.transport == Transport::Udp;
         self.config.validate()?;
+        dscp::check(self.config.dscp)?;
         let sockets = self.open_all(locals)?;
         self.config.address_types = reachable_types(&sockets, self.config.address_types);
         let interfaces = self.watched_interfaces(locals)?;

@@ -11,6 +11,7 @@ use tokio::net::ToSocketAddrs;
 use crate::association::Association;
 use crate::builder::EndpointBuilder;
 use crate::driver::{Hub, lock};
+use crate::dscp;
 use crate::error::{BindError, ConnectError, ListenError};
 use crate::socket::{Socket, Transport, reachable_types};
 
@@ -152,6 +153,7 @@ impl Endpoint {
             config.udp_encapsulation = hub.transport == Transport::Udp;
             config.address_types = reachable_types(&hub.sockets, config.address_types);
             config.validate()?;
+            dscp::check(config.dscp)?;
         }
         let shared = {
             let mut registry = lock(&hub.registry);

@@ -54,6 +54,7 @@ mod authentication;
 mod builder;
 mod capture;
 mod driver;
+mod dscp;
 mod endpoint;
 mod error;
 mod error_queue;
@@ -78,12 +79,13 @@ pub use anabranch_proto::{
 };
 pub use anabranch_proto::{
     AssociationState, AssociationStats, BufferConfig, CloseReason, Config, ConfigError, ConnectOptions,
-    Counters, DiscardNotice, EcnPathStats, EcnState, Event, Extensions, HeartbeatConfig, InterleavingConfig,
-    MessageId, MessagePart, NrSackConfig, PartialReliabilityConfig, PathHeartbeats, PathId, PathMtu,
-    PathPair, PathRequestError, PathSettings, PathState, PathStats, Payload, Ppid, ReconfigurationConfig,
-    ReconfigurationError, ReconfigurationEvent, ReconfigurationRequest, ReconfigurationResult, RecoveryRules,
-    Reliability, ResetDirection, RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind, SchedulingError,
-    SendOptions, StreamConfig, StreamId, StreamSelection, StreamStats, T3Restart, Undelivered,
+    Counters, DiscardNotice, Dscp, DscpError, EcnPathStats, EcnState, Event, Extensions, HeartbeatConfig,
+    InterleavingConfig, MessageId, MessagePart, NrSackConfig, PartialReliabilityConfig, PathHeartbeats,
+    PathId, PathMtu, PathPair, PathRequestError, PathSettings, PathState, PathStats, Payload, Ppid,
+    ReconfigurationConfig, ReconfigurationError, ReconfigurationEvent, ReconfigurationRequest,
+    ReconfigurationResult, RecoveryRules, Reliability, ResetDirection, RetransmissionConfig, RtoConfig,
+    SackConfig, SchedulerKind, SchedulingError, SendOptions, StreamConfig, StreamId, StreamSelection,
+    StreamStats, T3Restart, Undelivered,
 };
 pub use association::Association;
 pub use builder::EndpointBuilder;

@@ -4,7 +4,7 @@
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use anabranch_proto::{AddressTypes, EcnCodepoint, IcmpMessage};
+use anabranch_proto::{AddressTypes, Dscp, EcnCodepoint, IcmpMessage};
 use bytes::Bytes;
 use quinn_udp::{RecvMeta, UdpSocketState};
 use socket2::{Domain, Protocol, SockRef, Type};
@@ -52,6 +52,7 @@ pub(crate) struct Outgoing {
     pub(crate) may_fragment: bool,
     /// The codepoint of all datagrams of the batch.
     pub(crate) ecn: EcnCodepoint,
+    pub(crate) dscp: Dscp,
     /// Bytes that the socket has accepted: a socket with little free buffer can accept a part of a batch.
     pub(crate) sent: usize,
 }
@@ -178,8 +179,10 @@ impl Socket {
             destination.set_ip(address.to_ipv6_mapped().into());
         }
         let mut failures = Failures::default();
+        // Segmentation offload failed for a packet that quinn-udp does not send.
+        let mut singly = false;
         while outgoing.sent < outgoing.len {
-            let segments = self.max_segments();
+            let segments = if singly { 1 } else { self.max_segments() };
             let end = outgoing.len.min(outgoing.sent + segments * outgoing.segment);
             let contents = &bytes[outgoing.sent..end];
             let transmit = quinn_udp::Transmit {
@@ -189,15 +192,18 @@ impl Socket {
                 segment_size: (contents.len() > outgoing.segment).then_some(outgoing.segment),
                 src_ip: outgoing.source,
             };
-            let sent = self.io.try_io(Interest::WRITABLE, || {
-                self.state.try_send((&self.io).into(), &transmit)
-            });
+            let sent = self
+                .io
+                .try_io(Interest::WRITABLE, || self.send_once(&transmit, outgoing.dscp));
             match sent {
                 Ok(()) => outgoing.sent = end,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
                 // The interface cannot do segmentation offload. quinn-udp has noted it: the next attempt sends one datagram.
                 Err(_) if transmit.segment_size.is_some() && self.max_segments() < segments => {}
+                Err(_) if transmit.segment_size.is_some() && outgoing.dscp != Dscp::default() => {
+                    singly = true
+                }
                 Err(error) => match failures.judge(self.icmp_count()) {
                     Failure::MayBePending => {}
                     Failure::Own => return Err(error),
@@ -206,6 +212,19 @@ impl Socket {
             }
         }
         Ok(())
+    }
+
+    /// One system call.
+    fn send_once(&self, transmit: &quinn_udp::Transmit<'_>, dscp: Dscp) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        if dscp != Dscp::default() {
+            let bits = transmit.ecn.map_or(0, |ecn| ecn as u8);
+            let octet = dscp.octet(EcnCodepoint::from_bits(bits));
+            return crate::dscp::send(&self.io, transmit, octet);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = dscp;
+        self.state.try_send((&self.io).into(), transmit)
     }
 
     /// The number of ICMP messages for this socket so far.

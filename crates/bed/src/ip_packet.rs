@@ -103,7 +103,7 @@ mod tests {
     fn packet(from: &str, to: &str) -> IpPacket {
         let address = |text: &str| text.parse::<SocketAddr>().unwrap();
         let mut bytes = Vec::new();
-        write_ip_packet(&mut bytes, address(from), address(to), Ecn::NotEct, &[7; 100]);
+        write_ip_packet(&mut bytes, address(from), address(to), 0, &[7; 100]);
         IpPacket(bytes)
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use anabranch::{BindError, Config, Endpoint, EndpointBuilder, LinkConfig, Transport};
+use anabranch::{BindError, Config, Dscp, Endpoint, EndpointBuilder, LinkConfig, Transport};
 use clap::{Arg, Args, ValueEnum};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -98,6 +98,10 @@ pub(crate) struct Carry {
     /// Seed of the random numbers of --link
     #[arg(long, help_heading = CARRY, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Differentiated Services codepoint (DSCP) of all packets of this side, by which routers choose a queue: EF, AF11 to
+    /// AF43, CS0 to CS7, LE, VA, or a number from 0 to 63. Linux only [default: 0, best effort]
+    #[arg(long, help_heading = CARRY, value_name = "NAME", default_value = "0", hide_default_value = true)]
+    pub(crate) dscp: Dscp,
     #[command(flatten)]
     pub(crate) paths: PathArgs,
     #[command(flatten)]
@@ -119,6 +123,10 @@ impl Carry {
         pcap: Option<&Path>,
         max_joined_message: usize,
     ) -> Result<Endpoint, Failure> {
+        let config = Config {
+            dscp: self.dscp,
+            ..config
+        };
         let transport = match self.transport {
             TransportKind::Udp => Transport::Udp,
             TransportKind::Ip => Transport::RawIp,
@@ -224,16 +232,21 @@ mod tests {
         assert!(log.contains("--log"), "{log}");
         let transport = error(["", "--transport", "tcp"]);
         assert!(transport.contains("--transport"), "{transport}");
+        let dscp = error(["", "--dscp", "AF44"]);
+        assert!(dscp.contains("--dscp") && dscp.contains("AF11 to AF43"), "{dscp}");
         let both = Both::try_parse_from([
             "",
             "--link",
             "rate=1gbit,delay=5ms,loss=0.1%",
             "--transport",
             "ip",
+            "--dscp",
+            "ef",
         ])
         .unwrap();
         assert_eq!(both.carry.link[0].rate, Some(1_000_000_000));
         assert_eq!(both.carry.transport, TransportKind::Ip);
+        assert_eq!(both.carry.dscp, Dscp::EF);
         assert_eq!(both.observe.log, LevelFilter::WARN);
     }
 }

@@ -332,6 +332,7 @@ impl Core {
                 payload: Bytes::copy_from_slice(datagram).into(),
                 may_fragment: transmit.may_fragment,
                 ecn,
+                dscp: transmit.dscp,
             }));
         }
         while let Some(event) = association.poll_endpoint_event() {
@@ -387,6 +388,7 @@ impl Node for Host {
                 payload: reply.packet.into(),
                 may_fragment: true,
                 ecn: Ecn::NotEct,
+                dscp: core.endpoint.config().dscp,
             }),
             Handling::Deliver(id, inbound) => core.deliver(now, id, inbound),
             Handling::Accept(id, association) => core.insert(id, association),

@@ -11,18 +11,24 @@ pub(crate) const PROTOCOL_SCTP: u8 = 132;
 const HOP_LIMIT: u8 = 64;
 
 /// Appends to `buffer` an IP packet that carries `payload` from `source` to `destination`. If both ports are 0, SCTP is carried directly
-/// over IP as protocol 132, else in UDP. If the addresses have different families, the packet is IPv6.
+/// over IP as protocol 132, else in UDP. The Traffic Class (in IPv4 the Type of Service) has the DSCP and the ECN codepoint. If the addresses have different families, the packet is IPv6.
 pub fn write_packet(
     buffer: &mut Vec<u8>,
     source: SocketAddr,
     destination: SocketAddr,
-    ecn: Ecn,
+    traffic_class: u8,
     payload: &[u8],
 ) {
     let in_udp = source.port() != 0 || destination.port() != 0;
     let len = payload.len() + if in_udp { 8 } else { 0 };
     let protocol = if in_udp { PROTOCOL_UDP } else { PROTOCOL_SCTP };
-    let pseudo_header_sum = write_header(buffer, (source.ip(), destination.ip()), ecn, protocol, len);
+    let pseudo_header_sum = write_header(
+        buffer,
+        (source.ip(), destination.ip()),
+        traffic_class,
+        protocol,
+        len,
+    );
     if in_udp {
         let mut header = [0; 8];
         header[..2].copy_from_slice(&source.port().to_be_bytes());
@@ -45,28 +51,28 @@ pub fn write_packet(
 pub(crate) fn write_header(
     buffer: &mut Vec<u8>,
     (source, destination): (IpAddr, IpAddr),
-    ecn: Ecn,
+    traffic_class: u8,
     protocol: u8,
     len: usize,
 ) -> u64 {
     let addresses_sum = match (source.to_canonical(), destination.to_canonical()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
-            write_ipv4(buffer, from.octets(), to.octets(), ecn, protocol, len);
+            write_ipv4(buffer, from.octets(), to.octets(), traffic_class, protocol, len);
             sum(&from.octets()) + sum(&to.octets())
         }
         (from, to) => {
             let (from, to) = (as_ipv6(from), as_ipv6(to));
-            write_ipv6(buffer, from, to, ecn, protocol, len);
+            write_ipv6(buffer, from, to, traffic_class, protocol, len);
             sum(&from) + sum(&to)
         }
     };
     addresses_sum + u64::from(protocol) + len as u64
 }
 
-fn write_ipv4(buffer: &mut Vec<u8>, from: [u8; 4], to: [u8; 4], ecn: Ecn, protocol: u8, len: usize) {
+fn write_ipv4(buffer: &mut Vec<u8>, from: [u8; 4], to: [u8; 4], traffic_class: u8, protocol: u8, len: usize) {
     let mut header = [0; 20];
     header[0] = 0x45;
-    header[1] = ecn.bits();
+    header[1] = traffic_class;
     header[2..4].copy_from_slice(&length(20 + len).to_be_bytes());
     header[6] = 0x40; // Don't fragment.
     header[8] = HOP_LIMIT;
@@ -78,9 +84,16 @@ fn write_ipv4(buffer: &mut Vec<u8>, from: [u8; 4], to: [u8; 4], ecn: Ecn, protoc
     buffer.extend_from_slice(&header);
 }
 
-fn write_ipv6(buffer: &mut Vec<u8>, from: [u8; 16], to: [u8; 16], ecn: Ecn, protocol: u8, len: usize) {
+fn write_ipv6(
+    buffer: &mut Vec<u8>,
+    from: [u8; 16],
+    to: [u8; 16],
+    traffic_class: u8,
+    protocol: u8,
+    len: usize,
+) {
     // The Traffic Class is between the version and the Flow Label.
-    buffer.extend_from_slice(&[0x60, ecn.bits() << 4, 0, 0]);
+    buffer.extend_from_slice(&[0x60 | traffic_class >> 4, traffic_class << 4, 0, 0]);
     buffer.extend_from_slice(&length(len).to_be_bytes());
     buffer.extend_from_slice(&[protocol, HOP_LIMIT]);
     buffer.extend_from_slice(&from);
@@ -153,7 +166,7 @@ mod tests {
             &mut buffer,
             source.parse().unwrap(),
             destination.parse().unwrap(),
-            Ecn::NotEct,
+            0,
             payload,
         );
         buffer
@@ -198,7 +211,7 @@ mod tests {
                     &mut packet,
                     from.parse().unwrap(),
                     to.parse().unwrap(),
-                    ecn,
+                    0xb8 | ecn.bits(),
                     b"data",
                 );
                 assert_eq!(read_ecn(&packet), ecn);
@@ -210,7 +223,7 @@ mod tests {
                         &mut expected,
                         from.parse().unwrap(),
                         to.parse().unwrap(),
-                        changed,
+                        0xb8 | changed.bits(),
                         b"data",
                     );
                     assert_eq!(packet, expected, "{ecn:?} to {changed:?}");

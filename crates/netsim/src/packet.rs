@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use anabranch_proto::Dscp;
 use bytes::Bytes;
 
 use crate::ecn::Ecn;
@@ -25,6 +26,8 @@ pub struct Packet {
     pub may_fragment: bool,
     /// ECN codepoint (RFC 3168); a queue may change it to CE.
     pub ecn: Ecn,
+    /// Differentiated Services codepoint (RFC 2474). Simulated queues do not look at it.
+    pub dscp: Dscp,
 }
 
 /// The content of an IP packet.
@@ -91,10 +94,10 @@ impl Packet {
 
     /// Appends the IP packet with all headers and correct checksums.
     pub(crate) fn write(&self, buffer: &mut Vec<u8>) {
-        let (from, to, ecn) = (self.source, self.destination, self.ecn);
+        let (from, to, class) = (self.source, self.destination, self.dscp.octet(self.ecn));
         match &self.payload {
-            Payload::Sctp(packet) => ip::write_packet(buffer, from, to, ecn, packet),
-            Payload::Tcp(segment) => segment.write_packet(buffer, from, to, ecn),
+            Payload::Sctp(packet) => ip::write_packet(buffer, from, to, class, packet),
+            Payload::Tcp(segment) => segment.write_packet(buffer, from, to, class),
         }
     }
 }
@@ -152,6 +155,7 @@ mod tests {
             payload,
             may_fragment: false,
             ecn: Ecn::NotEct,
+            dscp: Dscp::default(),
         };
         let sctp = || Payload::from(vec![0x13, 0x88, 0x13, 0x89, 0, 0, 0, 0]);
         let ends = |packet: Packet| {

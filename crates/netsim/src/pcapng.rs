@@ -8,7 +8,6 @@ use std::net::SocketAddr;
 
 use anabranch_proto::Timestamp;
 
-use crate::ecn::Ecn;
 use crate::ip;
 use crate::packet::Packet;
 
@@ -91,7 +90,7 @@ impl<W: Write> PcapngWriter<W> {
         comment: Option<&str>,
     ) -> io::Result<()> {
         self.write_with(interface, now, comment, |packet| {
-            ip::write_packet(packet, source, destination, Ecn::NotEct, payload);
+            ip::write_packet(packet, source, destination, 0, payload);
         })
     }
 

@@ -15,6 +15,7 @@ use anabranch_wire::Tsn;
 use anabranch_wire::chunk::ExperimentalChunkTypes;
 
 use crate::controller::{BbrConfig, CongestionControl};
+use crate::dscp::Dscp;
 
 pub use address_types::AddressTypes;
 pub(crate) use authentication::MOST_KEYS;
@@ -109,6 +110,9 @@ pub struct Config {
     /// of dropping them. Default false. The driver must send each datagram with [`crate::Transmit::ecn`] and pass the codepoints of
     /// received datagrams to [`crate::Endpoint::handle_datagram`].
     pub ecn: bool,
+    /// The Differentiated Services codepoint of all packets (RFC 2474), by which routers choose a queue. Default 0, best effort.
+    /// [`PathSettings::dscp`] changes it for one path. The driver must send each datagram with [`crate::Transmit::dscp`].
+    pub dscp: Dscp,
     /// Authenticated chunks (RFC 4895). `None`, the default, offers nothing.
     pub authentication: Option<AuthenticationConfig>,
     /// Dynamic address reconfiguration (RFC 5061). `None`, the default, offers nothing.
@@ -362,6 +366,7 @@ impl Default for Config {
             scheduler: SchedulerKind::default(),
             low_priority_delay: None,
             ecn: false,
+            dscp: Dscp::default(),
             local_addresses: Vec::new(),
             address_types: AddressTypes::BOTH,
             path_pairs: Vec::new(),

@@ -17,6 +17,7 @@ mod config;
 mod congestion;
 mod control;
 pub mod controller;
+mod dscp;
 mod ecn;
 mod endpoint;
 mod error;
@@ -56,6 +57,7 @@ pub use config::{
     ReconfigurationConfig, RecoveryRules, RetransmissionConfig, RetransmissionPolicy, RtoConfig, SackConfig,
     SchedulerKind, SharedKey, StreamConfig, T3Restart,
 };
+pub use dscp::{Dscp, DscpError};
 pub use ecn::{EcnCodepoint, EcnState};
 pub use endpoint::{AssociationId, ConnectOptions, Endpoint, Handling};
 pub use error::{

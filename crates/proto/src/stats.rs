@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::config::HmacAlgorithm;
+use crate::dscp::Dscp;
 use crate::ecn::EcnState;
 use crate::path_id::{PathId, PathState};
 
@@ -163,6 +164,8 @@ pub struct PathStats {
     pub heartbeat_interval: Option<Duration>,
     /// `Path.Max.Retrans` of the path ([`crate::PathSettings::max_retrans`]).
     pub max_retrans: u32,
+    /// The Differentiated Services codepoint of packets on the path ([`crate::PathSettings::dscp`]).
+    pub dscp: Dscp,
     /// Consecutive errors: the path's error counter (RFC 9260 §8.2).
     pub error_count: u32,
     /// T3-rtx expirations on this path.

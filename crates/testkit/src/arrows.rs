@@ -242,7 +242,7 @@ fn describe_causes(causes: &Causes) -> String {
 #[cfg(test)]
 mod tests {
     use anabranch_netsim::{Ecn, Packet, Router};
-    use anabranch_proto::{Ppid, StreamId, Timestamp, Tsn, VerificationTag};
+    use anabranch_proto::{Dscp, Ppid, StreamId, Timestamp, Tsn, VerificationTag};
     use anabranch_wire::Ssn;
     use anabranch_wire::chunk::{GapAckBlocks, Sack, TsnList};
     use anabranch_wire::packet::{CommonHeader, PacketWriter};
@@ -302,6 +302,7 @@ mod tests {
             payload: datagram().into(),
             may_fragment: false,
             ecn: Ecn::NotEct,
+            dscp: Dscp::default(),
         };
         let fate = anabranch_netsim::Fate {
             late: true,

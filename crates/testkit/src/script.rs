@@ -18,7 +18,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use anabranch_netsim::{Ecn, Generator, Host, InterfaceId, Node, Packet, PcapngWriter};
 use anabranch_proto::{
-    Association, AssociationId, Config, ConnectOptions, Event, Timestamp, Tsn, VerificationTag,
+    Association, AssociationId, Config, ConnectOptions, Dscp, Event, Timestamp, Tsn, VerificationTag,
 };
 use anabranch_wire::chunk::{Chunk, CookieEcho, Data, EncodeChunk, Init, InitAck};
 use anabranch_wire::packet::{CommonHeader, Packet as SctpPacket, PacketWriter};
@@ -47,6 +47,8 @@ pub struct FromEndpoint {
     pub header: CommonHeader,
     /// The ECN codepoint.
     pub ecn: Ecn,
+    /// The Differentiated Services codepoint.
+    pub dscp: Dscp,
     /// All chunks of the packet.
     pub chunks: Vec<Chunk>,
 }
@@ -228,6 +230,7 @@ impl Script {
             payload: datagram.into(),
             may_fragment: true,
             ecn: self.ecn,
+            dscp: Dscp::default(),
         };
         self.host.handle_packet(self.now, packet);
         self.collect();
@@ -414,6 +417,7 @@ impl Script {
                 destination: packet.destination,
                 header: parsed.header,
                 ecn: packet.ecn,
+                dscp: packet.dscp,
                 chunks: chunks.collect(),
             });
         }

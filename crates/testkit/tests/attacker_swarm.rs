@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use anabranch_netsim::{Ecn, Generator, LinkConfig, LossModel, Node, NodeId, Packet};
 use anabranch_proto::{
-    AssociationId, AssociationState as State, CloseReason, Config, ConnectOptions, Event, MultipathMode,
-    PathState, Timestamp, Tsn, VerificationTag,
+    AssociationId, AssociationState as State, CloseReason, Config, ConnectOptions, Dscp, Event,
+    MultipathMode, PathState, Timestamp, Tsn, VerificationTag,
 };
 use anabranch_testkit::{
     Ledger, PORT, Pair, Seeds, Setup, Side, Violation, packet_of, sack, shutdown_chunk, state_cookie,
@@ -500,6 +500,7 @@ impl Story {
             payload,
             may_fragment: true,
             ecn: Ecn::NotEct,
+            dscp: Dscp::default(),
         });
     }
 

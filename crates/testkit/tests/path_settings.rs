@@ -2,12 +2,14 @@
 
 use core::time::Duration;
 
-use anabranch_netsim::LinkConfig;
+use anabranch_netsim::{Ecn, LinkConfig};
 use anabranch_proto::{
-    PathHeartbeats, PathId, PathMtu, PathRequestError, PathSettings, PathState, PathStats, SendOptions,
-    StreamId,
+    Config, Dscp, PathHeartbeats, PathId, PathMtu, PathRequestError, PathSettings, PathState, PathStats,
+    SendOptions, StreamId, VerificationTag,
 };
-use anabranch_testkit::{Pair, Script, Setup, Side, quiet};
+use anabranch_testkit::{Pair, Script, Setup, Side, quiet, state_cookie};
+use anabranch_wire::chunk::{Chunk, CookieEcho};
+use anabranch_wire::parameter::{Parameter, ParametersBuilder};
 use bytes::Bytes;
 
 const MS: Duration = Duration::from_millis(1);
@@ -201,4 +203,51 @@ fn settings_out_of_range() {
     assert_eq!(association.stats().paths, before);
     let edge = heartbeats(Duration::from_secs(86_400)).path_mtu(PathMtu::Fixed(576));
     assert_eq!(association.set_path(now, PathId(0), &edge), Ok(()));
+}
+
+// A → INIT ACK (EF) → Z, A → COOKIE ACK (EF) → Z, A → DATA (AF41) → Z, A → ABORT (EF) → a stranger
+/// All packets have the codepoint of the settings, also the answers that belong to no association, until a path gets its own. The bits of
+/// ECN are beside it.
+#[test]
+fn packets_have_the_codepoint_of_their_path() {
+    let (usual, own) = (Dscp::EF, Dscp::new(34).expect("AF41"));
+    let config = Config {
+        dscp: usual,
+        ecn: true,
+        ..quiet()
+    };
+    let mut script = Script::new(config, 1);
+    let init = script.init(ParametersBuilder::new().push(&Parameter::EcnCapable).finish());
+    script.send_tagged(VerificationTag(0), &[Chunk::Init(init)]);
+    let answer = script.expect();
+    assert_eq!(answer.dscp, usual);
+    let Chunk::InitAck(ack) = answer.only() else {
+        panic!("INIT ACK")
+    };
+    script.endpoint_tag = ack.initiate_tag;
+    let cookie = state_cookie(&ack);
+    script.send(&[Chunk::CookieEcho(CookieEcho { cookie })]);
+    assert_eq!(script.expect().dscp, usual);
+    let path = |script: &Script| script.association().stats().paths.swap_remove(0);
+    assert_eq!(path(&script).dscp, usual);
+    script.act(|association, now| {
+        let settings = PathSettings::default().dscp(own);
+        association
+            .set_path(now, PathId(0), &settings)
+            .expect("valid settings");
+        let message = Bytes::from_static(b"data");
+        association
+            .send(now, StreamId(0), message, SendOptions::default())
+            .expect("send")
+    });
+    let data = script.expect();
+    assert_eq!((data.dscp, data.ecn), (own, Ecn::Ect0));
+    assert_eq!(path(&script).dscp, own);
+    script.port = 4000;
+    script.send_tagged(VerificationTag(5), &[Chunk::CookieAck, Chunk::ShutdownAck]);
+    script.act(|association, now| association.abort(now, Bytes::new()));
+    let dscps: Vec<_> = core::iter::from_fn(|| script.next_answer())
+        .map(|answer| answer.dscp)
+        .collect();
+    assert_eq!(dscps, [usual, own]);
 }

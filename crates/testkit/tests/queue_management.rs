@@ -7,7 +7,7 @@ use anabranch_netsim::{
     Dumbbell, Ecn, Link, LinkConfig, LinkStats, Network, Packet, Payload, Recovery, TcpConfig, TcpSource,
     Traffic,
 };
-use anabranch_proto::Timestamp;
+use anabranch_proto::{Dscp, Timestamp};
 
 /// The length of a full packet.
 const LEN: usize = 1000;
@@ -28,6 +28,7 @@ fn packet(flow: u16, len: usize, ecn: Ecn, number: u32) -> Packet {
         payload: payload.into(),
         may_fragment: false,
         ecn,
+        dscp: Dscp::default(),
     }
 }
 

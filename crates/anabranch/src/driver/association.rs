@@ -100,6 +100,7 @@ pub(super) fn outgoing(transmit: &Transmit) -> Outgoing {
         segment: transmit.segment_size.unwrap_or(transmit.len).max(1),
         may_fragment: transmit.may_fragment,
         ecn: transmit.ecn,
+        dscp: transmit.dscp,
         sent: 0,
     }
 }

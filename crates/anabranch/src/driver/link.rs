@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_netsim::{Link, LinkConfig, LinkStats, Packet};
-use anabranch_proto::Timestamp;
+use anabranch_proto::{Dscp, Timestamp};
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 
@@ -168,6 +168,7 @@ impl LinkDoor {
                     payload: payload.into(),
                     may_fragment: outgoing.may_fragment,
                     ecn: outgoing.ecn,
+                    dscp: outgoing.dscp,
                 },
             );
         }
@@ -202,6 +203,7 @@ impl LinkDoor {
                     // The received datagram no longer shows whether its sender allowed fragmentation.
                     may_fragment: false,
                     ecn: datagram.ecn,
+                    dscp: Dscp::default(),
                 },
             );
         }
@@ -311,6 +313,7 @@ impl Hub {
             segment: first.payload.len(),
             may_fragment: first.may_fragment,
             ecn: first.ecn,
+            dscp: first.dscp,
             sent: 0,
         };
         let Some(socket) = self.socket_for(&outgoing) else {
@@ -326,7 +329,7 @@ impl Hub {
     }
 }
 
-/// Divides packets, in order, into runs that can leave as one batch: with the same addresses, codepoint and length. Only the last
+/// Divides packets, in order, into runs that can leave as one batch: with the same addresses, codepoints and length. Only the last
 /// packet of a run may be shorter.
 fn groups(packets: &[Packet]) -> impl Iterator<Item = &[Packet]> {
     let mut rest = packets;
@@ -338,7 +341,7 @@ fn groups(packets: &[Packet]) -> impl Iterator<Item = &[Packet]> {
         while count < most
             && let Some(packet) = rest.get(count)
             && (packet.source, packet.destination) == (first.source, first.destination)
-            && packet.ecn == first.ecn
+            && (packet.ecn, packet.dscp) == (first.ecn, first.dscp)
             && !packet.may_fragment
             && !first.may_fragment
             && packet.payload.len() <= len
@@ -369,6 +372,7 @@ mod tests {
             payload: vec![0; len].into(),
             may_fragment: false,
             ecn: Ecn::NotEct,
+            dscp: Dscp::default(),
         }
     }
 
@@ -406,5 +410,8 @@ mod tests {
         mixed[2].ecn = Ecn::Ce;
         let lengths: Vec<_> = groups(&mixed).map(<[Packet]>::len).collect();
         assert_eq!(lengths, [2, 1, 2]);
+        mixed[3].dscp = Dscp::EF;
+        let lengths: Vec<_> = groups(&mixed).map(<[Packet]>::len).collect();
+        assert_eq!(lengths, [2, 1, 1, 1]);
     }
 }

@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use anabranch_netsim::{LinkConfig, LinkStats};
 use anabranch_proto::{
-    AssociationId, EcnCodepoint, EndpointEvent, Handling, IcmpMessage, Inbound, Reply, Timestamp,
+    AssociationId, Dscp, EcnCodepoint, EndpointEvent, Handling, IcmpMessage, Inbound, Reply, Timestamp,
     VerificationTag,
 };
 use tokio::sync::{Notify, watch};
@@ -89,6 +89,8 @@ pub(crate) struct Hub {
     pub(crate) sockets: Vec<Socket>,
     pub(crate) transport: Transport,
     pub(crate) limits: Limits,
+    /// The codepoint of answers to packets without an association.
+    dscp: Dscp,
     link: Option<LinkDoor>,
     capture: Option<Capture>,
     started: Instant,
@@ -180,6 +182,7 @@ impl Hub {
         capture: Option<Capture>,
         interfaces: Option<Interfaces>,
     ) -> Arc<Self> {
+        let dscp = core.config().dscp;
         let registry = Registry {
             core,
             associations: HashMap::new(),
@@ -196,6 +199,7 @@ impl Hub {
             sockets,
             transport,
             limits,
+            dscp,
             link: (!links.is_empty()).then(|| LinkDoor::new(links)),
             capture,
             started: Instant::now(),
@@ -318,6 +322,7 @@ impl Hub {
             segment: len,
             may_fragment: len > SURELY_FITS,
             ecn: EcnCodepoint::NotEct,
+            dscp: self.dscp,
             sent: 0,
         };
         self.capture_sent(now, &outgoing, &reply.packet);

@@ -1,6 +1,6 @@
 use std::sync::mpsc;
 
-use anabranch_proto::{Config, ConnectOptions, SendOptions, StreamId};
+use anabranch_proto::{Config, ConnectOptions, Dscp, SendOptions, StreamId};
 use bytes::Bytes;
 
 use super::*;
@@ -48,6 +48,7 @@ fn packet(to: IpAddr, number: u32) -> Packet {
         payload: payload.into(),
         may_fragment: false,
         ecn: Ecn::NotEct,
+        dscp: Dscp::default(),
     }
 }
 

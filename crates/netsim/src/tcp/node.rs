@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use anabranch_proto::Timestamp;
+use anabranch_proto::{Dscp, Timestamp};
 
 use super::config::TcpConfig;
 use super::receiver::{Receiver, TcpSinkStats};
@@ -157,5 +157,6 @@ fn packet(source: SocketAddr, destination: SocketAddr, segment: Segment) -> Pack
         payload: Payload::Tcp(segment),
         may_fragment: false,
         ecn: Ecn::NotEct,
+        dscp: Dscp::default(),
     }
 }

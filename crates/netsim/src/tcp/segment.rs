@@ -5,7 +5,6 @@
 
 use std::net::SocketAddr;
 
-use crate::ecn::Ecn;
 use crate::ip;
 
 const FLAG_SYN: u8 = 0x02;
@@ -106,11 +105,11 @@ impl Segment {
         buffer: &mut Vec<u8>,
         source: SocketAddr,
         destination: SocketAddr,
-        ecn: Ecn,
+        traffic_class: u8,
     ) {
         let len = self.wire_len();
         let addresses = (source.ip(), destination.ip());
-        let pseudo_header_sum = ip::write_header(buffer, addresses, ecn, ip::PROTOCOL_TCP, len);
+        let pseudo_header_sum = ip::write_header(buffer, addresses, traffic_class, ip::PROTOCOL_TCP, len);
         let start = buffer.len();
         self.write_header(buffer, source.port(), destination.port());
         let checksum = ip::fold(pseudo_header_sum + ip::sum(&buffer[start..]));
@@ -184,7 +183,7 @@ mod tests {
             &mut bytes,
             "10.0.0.1:5001".parse().unwrap(),
             "10.0.0.2:80".parse().unwrap(),
-            Ecn::NotEct,
+            0,
         );
         bytes
     }

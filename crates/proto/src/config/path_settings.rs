@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::ConfigError;
+use crate::dscp::Dscp;
 
 /// The longest interval of heartbeats.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -34,6 +35,8 @@ pub struct PathSettings {
     /// [`RetransmissionConfig::path_max_retrans`](crate::RetransmissionConfig::path_max_retrans). A new value counts from the next error on:
     /// it makes no path inactive, and none active.
     pub max_retrans: Option<u32>,
+    /// The Differentiated Services codepoint of packets on this path (`spp_dscp`), in place of [`Config::dscp`](crate::Config::dscp).
+    pub dscp: Option<Dscp>,
 }
 
 /// Heartbeats of one path (RFC 9260 §8.3).
@@ -75,6 +78,13 @@ impl PathSettings {
     #[must_use]
     pub fn max_retrans(mut self, errors: u32) -> Self {
         self.max_retrans = Some(errors);
+        self
+    }
+
+    /// These settings with another Differentiated Services codepoint.
+    #[must_use]
+    pub fn dscp(mut self, dscp: Dscp) -> Self {
+        self.dscp = Some(dscp);
         self
     }
 

@@ -531,6 +531,7 @@ impl Path {
             discovers_pmtu: self.pmtu.is_discovered(),
             heartbeat_interval: self.parameters.heartbeat_interval,
             max_retrans: self.parameters.max_retrans,
+            dscp: self.parameters.dscp,
             error_count: self.error_count,
             timeouts: self.timeouts,
             fast_recoveries: self.fast_recoveries,

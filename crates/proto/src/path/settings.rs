@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::{Path, Pmtu};
 use crate::config::{Config, PathHeartbeats, PathMtu, PathSettings};
 use crate::controller::Controller;
+use crate::dscp::Dscp;
 use crate::random::Random;
 use crate::time::Timestamp;
 
@@ -16,6 +17,8 @@ pub(crate) struct PathParameters {
     /// `Path.Max.Retrans`.
     pub(super) max_retrans: u32,
     path_mtu: PathMtu,
+    /// The codepoint of all packets.
+    pub(crate) dscp: Dscp,
 }
 
 impl PathParameters {
@@ -24,6 +27,7 @@ impl PathParameters {
             heartbeat_interval: config.heartbeat.interval,
             max_retrans: config.retransmissions.path_max_retrans,
             path_mtu: PathMtu::Discovered,
+            dscp: config.dscp,
         }
     }
 }
@@ -40,6 +44,9 @@ impl Path {
     ) {
         if let Some(errors) = settings.max_retrans {
             self.parameters.max_retrans = errors;
+        }
+        if let Some(dscp) = settings.dscp {
+            self.parameters.dscp = dscp;
         }
         if let Some(path_mtu) = settings.path_mtu {
             self.set_path_mtu(path_mtu, config);

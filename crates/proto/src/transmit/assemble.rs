@@ -116,6 +116,7 @@ impl Assembler<'_> {
                 segment_size: None,
                 may_fragment: reply.packet.len() > cx.paths.path(cx.paths.last_arrival).pmtu.max_packet(),
                 ecn: EcnCodepoint::NotEct,
+                dscp: cx.paths.path(cx.paths.last_arrival).parameters.dscp,
             });
         }
         if cx.phase == DataPhase::Closed {
@@ -137,6 +138,7 @@ impl Assembler<'_> {
                 segment_size: None,
                 may_fragment: false,
                 ecn: EcnCodepoint::NotEct,
+                dscp: to.parameters.dscp,
             });
         }
         self.search = Search::Open;
@@ -179,6 +181,7 @@ impl Assembler<'_> {
             segment_size,
             may_fragment: first > to.pmtu.max_packet(),
             ecn,
+            dscp: to.parameters.dscp,
         })
     }
 

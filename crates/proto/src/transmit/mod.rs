@@ -26,6 +26,7 @@ use eligibility::Wait;
 pub(crate) use peer_window::PeerWindow;
 
 use crate::config::Config;
+use crate::dscp::Dscp;
 use crate::ecn::EcnCodepoint;
 use crate::event::Undelivered;
 use crate::extension::ControlSources;
@@ -59,6 +60,8 @@ pub struct Transmit {
     /// packets are Not-ECT: set-up, heartbeats and other control chunks, retransmissions (RFC 3168 §6.1.5), probes of a closed window
     /// (§6.1.6) and path MTU probes.
     pub ecn: EcnCodepoint,
+    /// The Differentiated Services codepoint of all packets of the batch.
+    pub dscp: Dscp,
 }
 
 /// The data that the sender may send in a state of the association (RFC 9260 §4).

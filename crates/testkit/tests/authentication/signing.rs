@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use anabranch_netsim::{Ecn, Packet};
-use anabranch_proto::{AssociationState, Config};
+use anabranch_proto::{AssociationState, Config, Dscp};
 use anabranch_wire::chunk::{Abort, Chunk, Heartbeat, Shutdown, kind};
 use anabranch_wire::packet::{CommonHeader, Packet as SctpPacket, PacketWriter};
 use anabranch_wire::{Ppid, Ssn, StreamId};
@@ -113,6 +113,7 @@ fn forged(roaming: &mut Roaming, chunk: Chunk) -> Packet {
         payload: Bytes::from(bytes).into(),
         may_fragment: false,
         ecn: Ecn::NotEct,
+        dscp: Dscp::default(),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_netsim::{Ecn, Packet};
-use anabranch_proto::{AddressEvent, AuthenticationConfig, Config, SharedKey};
+use anabranch_proto::{AddressEvent, AuthenticationConfig, Config, Dscp, SharedKey};
 use anabranch_wire::chunk::{Asconf, AsconfAck, Auth, Chunk, Heartbeat, kind};
 use anabranch_wire::packet::{CommonHeader, PacketWriter};
 use anabranch_wire::parameter::{AddressAction, Parameter, Parameters, ParametersBuilder};
@@ -34,6 +34,7 @@ fn forged(roaming: &mut Roaming, source: IpAddr, chunks: &[Chunk]) -> Packet {
         payload: Bytes::from(bytes).into(),
         may_fragment: false,
         ecn: Ecn::NotEct,
+        dscp: Dscp::default(),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use anabranch_netsim::{Ecn, Packet};
 use anabranch_proto::{
-    AddressError, AddressEvent, AddressForm, AssociationState, Config, DynamicAddressConfig, Event, PathState,
+    AddressError, AddressEvent, AddressForm, AssociationState, Config, Dscp, DynamicAddressConfig, Event,
+    PathState,
 };
 use anabranch_testkit::Script;
 use anabranch_wire::cause::Cause;
@@ -304,6 +305,7 @@ fn packet(
         payload: Bytes::from(bytes).into(),
         may_fragment: false,
         ecn: Ecn::NotEct,
+        dscp: Dscp::default(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_netsim::{Ecn, Host, Node, Packet, Payload};
-use anabranch_proto::{Config, Timestamp};
+use anabranch_proto::{Config, Dscp, Timestamp};
 use anabranch_testkit::host_matrix::address;
 use anabranch_wire::cause::Causes;
 use anabranch_wire::chunk::{Abort, Chunk};
@@ -110,6 +110,7 @@ impl Machine {
                 payload: abort(&sctp.header).into(),
                 may_fragment: false,
                 ecn: Ecn::NotEct,
+                dscp: Dscp::default(),
             });
         }
         true

@@ -25,8 +25,9 @@ const ROOMS: [&[&str]; 8] = [
 
 /// Files of no room: types that several rooms, or the application and a room, hand to each other. All rooms may import them. They
 /// themselves import only the vocabulary and the first group of rooms.
-const VOCABULARY: [&str; 13] = [
+const VOCABULARY: [&str; 14] = [
     "controller",
+    "dscp",
     "ecn",
     "error",
     "event",
