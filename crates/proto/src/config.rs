@@ -82,8 +82,8 @@ pub struct Config {
     /// leave from the address that set-up used, even if the host has other addresses. That is right behind an address translator
     /// (RFC 6951) and wherever one address is enough.
     pub local_addresses: Vec<IpAddr>,
-    /// The IP versions that this endpoint supports, at least one. If it is only one, the INIT says so (Supported Address Types, RFC 9260
-    /// §3.3.2.1.5), and the peer lists no addresses that this endpoint could not use. Default both. The sockets of the crate `anabranch` turn
+    /// The IP versions that this endpoint supports, at least one. If it is only one, and there are `local_addresses`, the INIT says so
+    /// (Supported Address Types, RFC 9260 §3.3.2.1.5), and the peer lists no addresses that this endpoint could not use. Default both. The sockets of the crate `anabranch` turn
     /// off what they cannot reach.
     pub address_types: AddressTypes,
     /// Which local address is used with which address of the peer. For an address of the peer that no pair names, the sender takes

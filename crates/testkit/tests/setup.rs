@@ -493,14 +493,20 @@ fn addresses_of_the_types_that_the_peer_supports() {
 }
 
 // A → INIT (Supported Address Types) → Z
-/// §5.1.2, §3.3.2.1.5: an endpoint without IPv4 or without IPv6 says so in its INIT, behind all parameters but padding. An endpoint with
-/// both says nothing.
+/// §5.1.2, §3.3.2.1.5: an endpoint that lists addresses and has no IPv4 or no IPv6 says so in its INIT, behind all parameters but padding.
+/// An endpoint that has both, or lists no addresses, says nothing.
 #[test]
 fn the_types_that_the_endpoint_supports() {
-    let cases = [(true, true, None), (true, false, Some(5)), (false, true, Some(6))];
-    for (ipv4, ipv6, expected) in cases {
+    let cases = [
+        (true, true, true, None),
+        (true, false, true, Some(5)),
+        (false, true, true, Some(6)),
+        (true, false, false, None),
+    ];
+    for (ipv4, ipv6, lists, expected) in cases {
         let config = Config {
             address_types: AddressTypes { ipv4, ipv6 },
+            local_addresses: lists.then_some([10, 0, 0, 1].into()).into_iter().collect(),
             ..quiet()
         };
         let init = Script::new(config, 1).connect();

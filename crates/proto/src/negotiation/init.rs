@@ -307,8 +307,10 @@ pub(crate) fn init_parameters(
     if let Some(increment_ms) = preservative {
         parameters = parameters.push(&Parameter::CookiePreservative { increment_ms });
     }
-    // A receiver that does not know this parameter ignores what follows it (§3.2.1), so that it stands behind the others.
-    if let Some(types) = config.address_types.list() {
+    // A receiver that does not know this parameter ignores what follows it (§3.2.1), so that it stands behind the others. A receiver that
+    // even refuses the INIT also refuses one that lists addresses.
+    let lists = !config.local_addresses.is_empty();
+    if let Some(types) = config.address_types.list().filter(|_| lists) {
         parameters = parameters.push(&Parameter::SupportedAddressTypes(types));
     }
     // The cookie has the source address of the INIT, of either address family, in addition to the listed addresses.
