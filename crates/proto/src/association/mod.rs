@@ -133,7 +133,7 @@ impl Association {
         now: Timestamp,
         stream: StreamId,
         message: Bytes,
-        options: SendOptions,
+        mut options: SendOptions,
         is_part: bool,
         end: bool,
     ) -> Result<MessageId, SendError> {
@@ -161,11 +161,11 @@ impl Association {
             }
         }
         let len = message.len();
-        let options = options.or_as_set(&self.config.partial_reliability);
+        options.complete(&self.config.partial_reliability);
         let id = self
             .sender
             .queue
-            .push(now, stream, message, options, is_part, end)?;
+            .push(now, stream, message, &options, is_part, end)?;
         self.ending.on_more(len);
         if end {
             self.counters.messages_sent += 1;

@@ -65,13 +65,10 @@ pub struct SendOptions {
 }
 
 impl SendOptions {
-    /// The same options, with the settings of the association for those left `None`.
-    pub(crate) fn or_as_set(self, config: &PartialReliabilityConfig) -> Self {
-        Self {
-            early_discard: self.early_discard.or(Some(config.early_discard)),
-            discard_notice: self.discard_notice.or(Some(config.discard_notice)),
-            ..self
-        }
+    /// Takes the settings of the association for those left `None`.
+    pub(crate) fn complete(&mut self, config: &PartialReliabilityConfig) {
+        self.early_discard.get_or_insert(config.early_discard);
+        self.discard_notice.get_or_insert(config.discard_notice);
     }
 }
 

@@ -115,7 +115,7 @@ impl Model {
             let (message, options) = (Bytes::from(vec![1; len]), SendOptions::default());
             let pushed = self
                 .queue
-                .push(self.now, StreamId(0), message, options, false, true);
+                .push(self.now, StreamId(0), message, &options, false, true);
             pushed.expect("it is taken");
             let fragment = self.queue.take(self.now, len).expect("it waits");
             let wire = fragment.wire_len();

@@ -89,7 +89,7 @@ impl Model {
         let message = Bytes::from(vec![1; len]);
         let options = SendOptions::default();
         self.queue
-            .push(self.now, StreamId(0), message, options, false, true)
+            .push(self.now, StreamId(0), message, &options, false, true)
             .expect("it is taken");
         let fragment = self.queue.take(self.now, len).expect("it waits");
         let entry = Entry {

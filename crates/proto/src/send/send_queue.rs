@@ -54,12 +54,12 @@ struct Message {
 }
 
 impl Message {
-    fn new(id: MessageId, now: Timestamp, options: SendOptions, first: Bytes, complete: bool) -> Self {
+    fn new(id: MessageId, now: Timestamp, options: &SendOptions, first: Bytes, complete: bool) -> Self {
         Self {
             id,
             queued_at: now,
             persistence: Persistence::new(options.reliability, now),
-            haste: Haste::new(&options),
+            haste: Haste::new(options),
             context: options.context,
             ppid: options.ppid,
             unordered: options.unordered,
@@ -207,7 +207,7 @@ impl SendQueue {
         now: Timestamp,
         stream: StreamId,
         part: Bytes,
-        options: SendOptions,
+        options: &SendOptions,
         is_part: bool,
         end: bool,
     ) -> Result<MessageId, SendError> {
@@ -263,7 +263,9 @@ impl SendQueue {
         self.note_persistence(persistence, next_message, stream, true);
         self.next_message += 1;
         self.messages += 1;
-        self.directed += usize::from(options.path.is_some());
+        if options.path.is_some() {
+            self.directed += 1;
+        }
         self.bytes += size;
         Ok(next_message)
     }
@@ -355,7 +357,9 @@ impl SendQueue {
             stream.stats.queue_delay_total += waited;
             stream.stats.queue_delay_max = stream.stats.queue_delay_max.max(waited);
             stream.stats.queued_messages -= 1;
-            self.directed -= usize::from(message.path.is_some());
+            if message.path.is_some() {
+                self.directed -= 1;
+            }
             format.count(&mut stream.next, unordered);
             stream.messages.pop_front();
             self.messages -= 1;

@@ -155,7 +155,7 @@ impl Model {
             self.now,
             StreamId(STREAMS[line]),
             payload,
-            options,
+            &options,
             part,
             end || !part,
         );
