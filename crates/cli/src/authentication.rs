@@ -39,6 +39,19 @@ fn all_chunk_types() -> ChunkTypes {
     )
 }
 
+/// The names of these chunk types, each once, in the order of the list; a type without a name is its number.
+pub(crate) fn names(kinds: &[u8]) -> Vec<String> {
+    let mut names = Vec::new();
+    for kind in kinds {
+        let known = NAMES.iter().find(|(_, kinds)| kinds.contains(kind));
+        let name = known.map_or_else(|| kind.to_string(), |(name, _)| (*name).to_owned());
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
 /// Shared keys, and what the peer has to sign.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Authenticate {

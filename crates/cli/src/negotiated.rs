@@ -3,10 +3,13 @@
 use anabranch::{AssociationStats, HmacAlgorithm};
 use serde_json::{Value, json};
 
-/// The extensions in use: `true` or `false` for each. `authentication` has its details, or is null.
+use crate::authentication;
+
+/// The extensions in use: `true` or `false` for each. `authentication` has its details, or is null; its chunk
+/// types have the names of `--auth-chunks`.
 pub(crate) fn to_json(stats: &AssociationStats) -> Value {
     let extensions = &stats.extensions;
-    let authentication = stats.authentication.as_ref().map(|one| {
+    let details = stats.authentication.as_ref().map(|one| {
         json!({
             "hmac": match one.hmac {
                 HmacAlgorithm::Sha1 => "SHA-1",
@@ -14,7 +17,8 @@ pub(crate) fn to_json(stats: &AssociationStats) -> Value {
                 _ => "another",
             },
             "key": one.active_key, "peer_key": one.peer_key,
-            "chunks_required": one.chunks_required, "chunks_signed": one.chunks_signed,
+            "chunks_required": authentication::names(&one.chunks_required),
+            "chunks_signed": authentication::names(&one.chunks_signed),
         })
     });
     json!({
@@ -22,6 +26,6 @@ pub(crate) fn to_json(stats: &AssociationStats) -> Value {
         "selective_forward_tsn": extensions.selective_forward_tsn, "interleaving": extensions.interleaving,
         "eca": extensions.eca, "ecn": extensions.ecn, "reconfiguration": extensions.reconfiguration,
         "dynamic_addresses": extensions.dynamic_addresses,
-        "authentication": authentication,
+        "authentication": details,
     })
 }

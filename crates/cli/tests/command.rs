@@ -184,6 +184,7 @@ fn the_demo_delivers_everything() {
     let run = &event(&said, "demo")["runs"][0];
     assert_eq!(run["file"]["equal"], true);
     assert_eq!(run["file"]["bytes"], 200 << 10);
+    assert_eq!(run["negotiated"]["reconfiguration"], true);
     for stream in run["streams"].as_array().unwrap() {
         assert!(stream["sent"].as_u64().unwrap() > 0, "{stream}");
         assert_eq!(stream["sent"], stream["delivered"], "{stream}");

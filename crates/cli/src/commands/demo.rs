@@ -25,6 +25,7 @@ use tokio::time::timeout;
 use crate::delays::Summary;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::negotiated;
 use crate::options::{Observe, bind_failure};
 use crate::output::{note, peak_resident};
 use crate::reliability::{self, Offer, Persist};
@@ -110,6 +111,8 @@ struct Run {
     name: &'static str,
     took: Duration,
     board: Board,
+    /// For `--json`.
+    negotiated: Value,
     counters: Counters,
     link: Option<(LinkStats, LinkStats)>,
     /// Why the shutdown was not graceful.
@@ -266,7 +269,7 @@ async fn carry(args: &DemoArgs, setting: Setting, interrupt: &Interrupt) -> Resu
     }
     let _ = timeout(ENDING, receiving).await;
     progress.finish();
-    let (counters, link) = (outgoing.stats().counters, sender.link_stats());
+    let (stats, link) = (outgoing.stats(), sender.link_stats());
     let _ = timeout(Duration::from_secs(2), async {
         tokio::join!(sender.close(), receiver.close())
     })
@@ -276,7 +279,8 @@ async fn carry(args: &DemoArgs, setting: Setting, interrupt: &Interrupt) -> Resu
         name: setting.name,
         took: begun.elapsed(),
         board,
-        counters,
+        negotiated: negotiated::to_json(&stats),
+        counters: stats.counters,
         link,
         problem,
     })
@@ -346,6 +350,7 @@ impl Run {
             "retransmissions_fast": self.counters.retransmissions_fast,
             "retransmissions_timeout": self.counters.retransmissions_timeout,
             "partial_reliability": reliability::to_json(&self.counters), "problem": self.problem,
+            "negotiated": self.negotiated,
         })
     }
 
