@@ -55,13 +55,13 @@ struct Exchange {
     multipath: MultipathMode,
     /// Whether this side asks for ECN.
     ecn: bool,
-    /// What is authenticated (RFC 4895).
+    /// The chunks that are authenticated (RFC 4895).
     auth: Option<Terms>,
     /// Whether this side changes its address in the middle (RFC 5061).
     moves: Option<AddressForm>,
     /// Whether both sides reset streams while data flows (usrsctp).
     resets: bool,
-    /// Who resets a stream first, in each of the rounds (pion).
+    /// The side that resets a stream first, in each of the rounds (pion).
     rounds: Option<First>,
     sizes: Sizes,
 }

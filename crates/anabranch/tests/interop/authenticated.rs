@@ -15,7 +15,7 @@ use crate::{Exchange, Outcome, verdict};
 /// Shared keys: identifier, secret.
 type Keys = &'static [(u16, &'static str)];
 
-/// What both sides are told about authentication.
+/// The results of authentication at both sides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     /// The chunk types that each side requires to be signed by the other.

@@ -21,7 +21,7 @@ const ROUND: u64 = 300;
 /// Messages of each direction: after the last reset, there is another round of messages.
 pub(crate) const MESSAGES: u64 = (ROUNDS + 1) * ROUND;
 
-/// Who resets a stream first.
+/// The side that resets a stream first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum First {
     Us,
@@ -44,7 +44,7 @@ pub(crate) fn arguments(first: First) -> impl Iterator<Item = String> {
     all.map(String::from).into_iter().chain(opens.map(String::from))
 }
 
-/// What pion's program reports: the streams that ended, the streams that it reset, and the streams that it used again.
+/// The report of pion's program: the streams that ended, the streams that it reset, and the streams that it used again.
 pub(crate) fn verdict() -> String {
     format!(r#""ended":{ROUNDS},"reset":{ROUNDS},"reused":{ROUNDS}"#)
 }
