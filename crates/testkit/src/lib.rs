@@ -15,6 +15,7 @@ mod ledger;
 mod pair;
 mod script;
 mod seeds;
+mod signature;
 mod talker;
 
 use anabranch_proto::Config;
@@ -26,6 +27,7 @@ pub use ledger::{Ledger, Parcel, Violation};
 pub use pair::{PORT, Pair, Setup, Side};
 pub use script::{FromEndpoint, Script, packet_of, state_cookie};
 pub use seeds::Seeds;
+pub use signature::{Signature, authentication_parameters};
 pub use talker::{Message, Talker};
 
 /// Settings of an endpoint that follows RFC 9260 and sends nothing unless asked: no heartbeats, no probes for a larger path

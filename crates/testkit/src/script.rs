@@ -96,6 +96,8 @@ pub struct Script {
     pub tsn: Tsn,
     /// The endpoint's initial TSN.
     pub endpoint_tsn: Tsn,
+    /// The parameters of the endpoint's INIT ACK.
+    pub endpoint_parameters: Parameters,
     /// The a_rwnd of the peer's INIT or INIT ACK, in bytes.
     pub a_rwnd: u32,
     /// The ECN codepoint of the peer's packets.
@@ -130,6 +132,7 @@ impl Script {
             endpoint_tag: VerificationTag(0),
             tsn: Tsn(1000),
             endpoint_tsn: Tsn(0),
+            endpoint_parameters: Parameters::empty(),
             a_rwnd: 100_000,
             ecn: Ecn::NotEct,
             streams: 10,
@@ -453,6 +456,7 @@ impl Script {
         };
         self.endpoint_tag = ack.initiate_tag;
         self.endpoint_tsn = ack.initial_tsn;
+        self.endpoint_parameters = ack.parameters.clone();
         // peer → COOKIE ECHO → endpoint
         self.send(&[Chunk::CookieEcho(CookieEcho {
             cookie: state_cookie(&ack),

@@ -2,7 +2,7 @@
 
 use anabranch_wire::StreamId;
 use anabranch_wire::cause::{Cause, Causes};
-use anabranch_wire::chunk::{Chunk, ErrorChunk, ReConfig};
+use anabranch_wire::chunk::{Chunk, ErrorChunk, ReConfig, kind};
 use bytes::Bytes;
 
 use super::inbound::PacketNotes;
@@ -13,8 +13,9 @@ use crate::path::PathId;
 use crate::reconfiguration::{ReconfigurationError, ReconfigurationEvent, ResetDirection, StreamSelection};
 use crate::time::Timestamp;
 
-/// Bytes of a packet that a request needs besides its lists of streams: the headers of SCTP and the chunk, both parameters and padding.
-const REQUEST_OVERHEAD: usize = 12 + 4 + 16 + 8 + 2;
+/// Bytes of a packet that a request needs besides its lists of streams: the headers of SCTP and the chunk, an Outgoing SSN Reset Request
+/// with an Incoming one or a response, and padding.
+const REQUEST_OVERHEAD: usize = 12 + 4 + 16 + 12 + 2;
 
 /// Requests a change of the streams (RFC 6525); [`Association::reconfigure`] makes it. One request at a time may wait for its answer, which
 /// comes as [`ReconfigurationEvent::Answered`].
@@ -51,9 +52,7 @@ impl Reconfigure<'_> {
                 if invalid {
                     return Err(ReconfigurationError::InvalidStream(last));
                 }
-                let path = association.paths.path(association.paths.data_path());
-                let room = path.pmtu.max_packet().saturating_sub(REQUEST_OVERHEAD) / size_of::<StreamId>();
-                let limit = room / (usize::from(outgoing) + usize::from(incoming));
+                let limit = most_listed(association) / (usize::from(outgoing) + usize::from(incoming));
                 if listed.len() > limit {
                     return Err(ReconfigurationError::TooManyStreams { limit });
                 }
@@ -115,6 +114,15 @@ impl Association {
     }
 }
 
+/// The most streams that the requests in one packet can list.
+fn most_listed(association: &Association) -> usize {
+    let path = association.paths.path(association.paths.data_path());
+    let signer = association.authentication.signer();
+    let auth_len = signer.map_or(0, |signer| signer.overhead(kind::RE_CONFIG));
+    let room = path.pmtu.max_packet().saturating_sub(REQUEST_OVERHEAD + auth_len);
+    room / size_of::<StreamId>()
+}
+
 /// The parts of the association that a reconfiguration changes.
 fn parts(association: &mut Association) -> (&mut Reconfiguration, Parts<'_>) {
     let parts = Parts {
@@ -155,6 +163,7 @@ impl Reconfigure<'_> {
         let circumstances = Circumstances {
             shutting_down: association.ending.is_asked() || !matches!(association.state, State::Established),
             backlog: association.notices.is_backlogged(),
+            most_listed: most_listed(association),
         };
         let (reconfiguration, mut parts) = parts(association);
         if reconfiguration.on_chunk(self.now, &contents, circumstances, &mut parts) {

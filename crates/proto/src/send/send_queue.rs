@@ -121,6 +121,8 @@ struct OutboundStream {
     /// A message that was dropped while its parts were still being given: its further parts are dropped too.
     dropping: Option<MessageId>,
     next: MessageNumbers,
+    /// Whether the stream is in `SendQueue::numbered`.
+    numbered: bool,
     /// Whether messages are held back until the stream is reset: see [`Hold`].
     held: bool,
     stats: StreamStats,
@@ -144,6 +146,9 @@ pub(crate) struct SendQueue {
     perishable: Perishable,
     /// The streams that are being reset, if there are any (RFC 6525 §5.1.2 A1).
     hold: Option<Hold>,
+    /// The streams whose messages were numbered since the last reset of all streams: each is in the list once. No others are visited when
+    /// the peer asks for a reset of all streams, however often it asks.
+    numbered: Vec<StreamId>,
 }
 
 impl SendQueue {
@@ -160,6 +165,7 @@ impl SendQueue {
             directed: 0,
             perishable: Perishable::default(),
             hold: None,
+            numbered: Vec::new(),
         }
     }
 
@@ -361,6 +367,9 @@ impl SendQueue {
                 self.directed -= 1;
             }
             format.count(&mut stream.next, unordered);
+            if !core::mem::replace(&mut stream.numbered, true) {
+                self.numbered.push(id);
+            }
             stream.messages.pop_front();
             self.messages -= 1;
         }
@@ -484,6 +493,9 @@ impl SendQueue {
         let unsent = message.unsent(id, self.format.number(&stream.next, unordered));
         if message.begun {
             self.format.count(&mut stream.next, unordered);
+            if !core::mem::replace(&mut stream.numbered, true) {
+                self.numbered.push(id);
+            }
             self.locked = self.locked.filter(|locked| *locked != id);
         }
         self.scheduler.on_abandoned(id, message.id, left);
@@ -541,9 +553,11 @@ impl SendQueue {
         dropped.sort_unstable_by_key(|unsent| unsent.message);
         for stream in self.streams.iter_mut().filter_map(|(_, stream)| stream.as_mut()) {
             stream.next = MessageNumbers::default();
+            stream.numbered = false;
             stream.dropping = None;
             stream.held = false;
         }
+        self.numbered.clear();
         self.hold = None;
         self.scheduler.clear();
         dropped

@@ -8,7 +8,7 @@ use anabranch_proto::{
 };
 use anabranch_testkit::{Script, fixture::lists, quiet, sack};
 use anabranch_wire::chunk::{Chunk, ReConfig, kind};
-use anabranch_wire::parameter::{Parameter, ParametersBuilder, StreamList};
+use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder, StreamList};
 use anabranch_wire::{Ssn, Tsn};
 use bytes::Bytes;
 
@@ -38,9 +38,17 @@ impl Fixture {
 
     /// With a peer that lists these chunk types.
     pub(crate) fn with(config: Config, kinds: &[u8]) -> Self {
+        Self::with_parameters(config, 10, lists(kinds))
+    }
+
+    /// With a peer that sends these parameters, and this many streams in each direction.
+    pub(crate) fn with_parameters(mut config: Config, streams: u16, parameters: Parameters) -> Self {
+        config.streams.outbound = config.streams.outbound.max(streams);
+        config.streams.max_inbound = config.streams.max_inbound.max(streams);
         let mut script = Script::new(config, 1);
+        script.streams = streams;
         let peer = script.tsn.0;
-        script.set_up_with(lists(kinds));
+        script.set_up_with(parameters);
         script.events();
         let own = script.endpoint_tsn.0;
         Self { script, peer, own }

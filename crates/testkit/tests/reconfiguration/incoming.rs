@@ -1,12 +1,18 @@
 //! Incoming SSN Reset Requests, and both directions at once: §5.1.3 B1 to B4, §5.2.3.
 
 use anabranch_proto::{
-    ReconfigurationEvent as Event, ReconfigurationRequest as Request, ReconfigurationResult as Result,
+    AuthenticationConfig, ReconfigurationError, ReconfigurationEvent as Event,
+    ReconfigurationRequest as Request, ReconfigurationResult as Result,
     ResetDirection::{Both, Incoming, Outgoing},
     StreamSelection,
 };
 
-use crate::fixture::{Fixture, only};
+use anabranch_testkit::{authentication_parameters, fixture::lists};
+use anabranch_wire::chunk::{Chunk, EncodeChunk, kind, padded};
+use anabranch_wire::parameter::{Parameter, ParametersBuilder};
+use bytes::Bytes;
+
+use crate::fixture::{Fixture, config, only};
 
 fn answered(request: Request, result: Result) -> Event {
     Event::Answered { request, result }
@@ -246,4 +252,65 @@ fn incoming_requests_that_cross_do_not_block_each_other() {
         fixture.events(),
         [answered(Request::ResetIncoming, Result::AlreadyInProgress)]
     );
+}
+
+// A → IN 0 [0 to 999] → Z
+// A ← RESPONSE 0 = 2 ← Z
+/// A request for a reset of so many streams that the answer would not fit a packet is denied: the peer could draw the answer again and
+/// again with a request that lists no stream.
+#[test]
+fn a_request_whose_answer_fits_no_packet_is_denied() {
+    let mut fixture = Fixture::with_parameters(config(), 2000, lists(&[kind::RE_CONFIG]));
+    fixture.say(1);
+    fixture.acknowledge(0);
+    fixture.sent();
+    let streams: Vec<u16> = (0..1000).collect();
+    fixture.peer_sends(&[fixture.incoming(0, &streams)]);
+    assert_eq!(fixture.sent(), ["RESPONSE 0 = 2"]);
+    fixture.peer_sends(&[fixture.incoming(1, &streams[..500])]);
+    fixture.peer_sends(&[fixture.incoming(1, &[])]);
+    let answers = fixture.sent();
+    assert_eq!(answers.len(), 2);
+    assert!(answers.iter().all(|answer| answer.starts_with("OUT 0 answers 1")));
+}
+
+/// The most streams that a request may list fit a packet, also with the AUTH chunk that the peer demands.
+#[test]
+fn the_longest_list_fits_a_packet() {
+    for signed in [false, true] {
+        let mut config = config();
+        config.authentication = Some(AuthenticationConfig::default());
+        let most = usize::from(config.path_mtu) - 20 - 8;
+        let kinds = Parameter::SupportedExtensions(Bytes::from_static(&[kind::RE_CONFIG, kind::AUTH]));
+        let types: &[u8] = if signed { &[kind::RE_CONFIG] } else { &[kind::DATA] };
+        let parameters = authentication_parameters(ParametersBuilder::new().push(&kinds), types);
+        let mut fixture = Fixture::with_parameters(config, 2000, parameters.finish());
+        let mut requests = 0;
+        for direction in [Incoming, Outgoing, Both] {
+            let all: Vec<u16> = (0..2000).collect();
+            let asked = fixture.ask(|ask| ask.reset_streams(only(&all), direction));
+            let Err(ReconfigurationError::TooManyStreams { limit }) = asked else {
+                panic!("{asked:?}")
+            };
+            assert_eq!(
+                fixture.ask(|ask| ask.reset_streams(only(&all[..limit]), direction)),
+                Ok(())
+            );
+            let answer = fixture.script.expect();
+            let auth_len = if signed { 40 } else { 0 };
+            let Some(Chunk::ReConfig(chunk)) = answer.chunks.last() else {
+                panic!("RE-CONFIG")
+            };
+            assert_eq!(answer.chunks.len(), 1 + usize::from(signed));
+            let len = 12 + auth_len + padded(chunk.encoded_len());
+            assert!(len <= most && len + 32 > most, "{len} of {most}");
+            let parameters = 1 + u32::from(direction == Both);
+            let first = requests;
+            requests += parameters;
+            for number in first..requests {
+                fixture.peer_sends(&[fixture.response(number, 2)]);
+            }
+            fixture.sent();
+        }
+    }
 }

@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::extensions::FAMILY_SHAPES;
 use crate::shapes::{SHAPES, Shape};
 use crate::victim::Victim;
 
@@ -18,6 +19,11 @@ const PLAY: &str = "ANABRANCH_WORK_PLAY";
 
 /// Bytes of IPv4 and UDP headers of each datagram.
 const HEADERS: usize = 28;
+
+/// All shapes, in the order in which they are played.
+fn all() -> impl Iterator<Item = &'static Shape> {
+    SHAPES.iter().chain(FAMILY_SHAPES)
+}
 
 /// Hands a shape's packets to the victim, and takes all answers and events.
 #[inline(never)]
@@ -36,7 +42,7 @@ fn shape_ends_here(name: &str, bytes: usize) {
 
 /// Plays all shapes, and prints the number of bytes that each sends.
 fn play() {
-    for shape in &SHAPES {
+    for shape in all() {
         let (mut victim, datagrams) = (shape.prepare)();
         assert!(!datagrams.is_empty());
         attack_with_counted_work(&mut victim, &datagrams);
@@ -92,9 +98,9 @@ fn work_for_each_byte() {
     }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("work");
     let counts = count(&folder);
-    assert_eq!(counts.len(), SHAPES.len());
+    assert_eq!(counts.len(), all().count());
     let mut above = Vec::new();
-    for (Shape { name, bound, .. }, (instructions, bytes)) in SHAPES.iter().zip(counts) {
+    for (Shape { name, bound, .. }, (instructions, bytes)) in all().zip(counts) {
         let each = instructions / bytes;
         println!("{name}: {each} instructions for each of {bytes} bytes");
         assert!(instructions > 1000, "{name}: something was counted");

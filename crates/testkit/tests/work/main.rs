@@ -2,5 +2,6 @@
 //! docs/LIMITS.md.
 
 mod budget;
+mod extensions;
 mod shapes;
 mod victim;

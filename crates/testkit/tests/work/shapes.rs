@@ -14,7 +14,7 @@ use crate::budget::BOUND;
 use crate::victim::{Victim, chunk, data, forward_tsn, gap_blocks, i_data, i_forward_tsn};
 
 /// Chunks that the peer makes either endpoint hold.
-const HELD: u16 = 6000;
+pub(crate) const HELD: u16 = 6000;
 
 pub(crate) type Prepared = (Victim, Vec<Bytes>);
 
@@ -27,7 +27,7 @@ pub(crate) struct Shape {
     pub(crate) check: fn(&Victim),
 }
 
-const fn ordinary(name: &'static str, prepare: fn() -> Prepared) -> Shape {
+pub(crate) const fn ordinary(name: &'static str, prepare: fn() -> Prepared) -> Shape {
     Shape {
         name,
         bound: BOUND / 5,
@@ -36,7 +36,7 @@ const fn ordinary(name: &'static str, prepare: fn() -> Prepared) -> Shape {
     }
 }
 
-const fn hostile(name: &'static str, prepare: fn() -> Prepared, check: fn(&Victim)) -> Shape {
+pub(crate) const fn hostile(name: &'static str, prepare: fn() -> Prepared, check: fn(&Victim)) -> Shape {
     Shape {
         name,
         bound: BOUND,
@@ -45,7 +45,7 @@ const fn hostile(name: &'static str, prepare: fn() -> Prepared, check: fn(&Victi
     }
 }
 
-pub(crate) const SHAPES: [Shape; 24] = [
+pub(crate) static SHAPES: [Shape; 24] = [
     ordinary("messages of one byte, each in a packet", small_messages),
     ordinary("messages of 72 bytes", bundled_messages),
     ordinary("messages of 1 KiB", large_messages),
@@ -77,7 +77,7 @@ pub(crate) const SHAPES: [Shape; 24] = [
     hostile("SHUTDOWN in SHUTDOWN-ACK-SENT", late_shutdowns, |_| ()),
 ];
 
-fn lives(victim: &Victim) {
+pub(crate) fn lives(victim: &Victim) {
     assert_eq!(victim.association().state(), AssociationState::Established);
 }
 
@@ -91,7 +91,7 @@ fn has_reneged(victim: &Victim) {
 }
 
 /// Buffers that hold all data of the shapes, and a window that lets it leave at once.
-fn config() -> Config {
+pub(crate) fn config() -> Config {
     let mut config = quiet();
     config.recovery = Config::default().recovery;
     config.congestion_control = Config::default().congestion_control;

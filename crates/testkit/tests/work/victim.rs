@@ -1,20 +1,22 @@
 //! An endpoint after a valid set-up, and chunks written byte by byte.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use anabranch_proto::{Association, AssociationId, Config, EcnCodepoint, Handling, SendOptions, StreamId};
-use anabranch_testkit::Script;
+use anabranch_proto::{
+    Association, AssociationId, Config, EcnCodepoint, Event, Handling, SendOptions, StreamId,
+};
+use anabranch_testkit::{Script, Signature, authentication_parameters};
 use anabranch_wire::chunk::{
     Chunk, EncodeChunk, GapAckBlock, NrSackWriter, SackWriter, experimental_kind, kind,
 };
-use anabranch_wire::parameter::{Parameter, ParametersBuilder};
+use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
 use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
 
 /// The maximum length of the chunks of a packet, unless a single chunk is longer.
 const PACKET: usize = 1200;
 
-/// All extensions.
+/// All extensions, but for those of [`FAMILY`].
 const EXTENSIONS: [u8; 6] = [
     kind::FORWARD_TSN,
     kind::NR_SACK,
@@ -24,13 +26,24 @@ const EXTENSIONS: [u8; 6] = [
     experimental_kind::FORWARD_PSN,
 ];
 
+/// Authenticated chunks, dynamic addresses and stream reconfiguration.
+const FAMILY: [u8; 4] = [kind::AUTH, kind::ASCONF, kind::ASCONF_ACK, kind::RE_CONFIG];
+
 /// The endpoint, with one association unless a shape makes more.
 pub(crate) struct Victim {
     pub(crate) script: Script,
     pub(crate) reads: bool,
+    /// The peer's packets are signed.
+    pub(crate) signature: Option<Signature>,
+    /// Each packet comes from another address that is none of the peer's.
+    pub(crate) wanders: bool,
+    /// The number of packets that arrived.
+    arrived: u32,
     buffer: Vec<u8>,
     /// Bytes that the endpoint sent since the last call.
     pub(crate) sent: usize,
+    /// Addresses that the peer added, deleted or made primary.
+    pub(crate) addresses_changed: u32,
 }
 
 impl Victim {
@@ -41,22 +54,53 @@ impl Victim {
 
     /// The same with a peer that has more addresses.
     pub(crate) fn with_addresses(config: Config, more: &[u8], addresses: &[[u8; 4]]) -> Self {
+        Self::set_up(config, more, addresses, 1000, None)
+    }
+
+    /// The same with a peer that has all extensions and the most streams, demands signatures of these chunk types, and signs its packets
+    /// with this key.
+    pub(crate) fn with_family(
+        config: Config,
+        addresses: &[[u8; 4]],
+        signed: &[u8],
+        key: (u16, &[u8]),
+    ) -> Self {
+        Self::set_up(config, &FAMILY, addresses, u16::MAX, Some((signed, key)))
+    }
+
+    fn set_up(
+        config: Config,
+        more: &[u8],
+        addresses: &[[u8; 4]],
+        streams: u16,
+        signed: Option<(&[u8], (u16, &[u8]))>,
+    ) -> Self {
         let mut script = Script::new(config, 1);
         script.a_rwnd = 100_000_000;
-        script.streams = 1000;
+        script.streams = streams;
         let mut parameters = ParametersBuilder::new();
         for address in addresses {
             parameters = parameters.push(&Parameter::Ipv4((*address).into()));
         }
         let kinds = [&EXTENSIONS, more].concat();
         parameters = parameters.push(&Parameter::SupportedExtensions(kinds.into()));
-        script.set_up_with(parameters.finish());
+        if let Some((types, _)) = signed {
+            parameters = authentication_parameters(parameters, types);
+        }
+        let parameters = parameters.finish();
+        script.set_up_with(parameters.clone());
         script.talker().reading = false;
+        let signature = signed
+            .map(|(_, (id, secret))| Signature::new(&parameters, &script.endpoint_parameters, id, secret));
         Self {
             script,
             reads: false,
+            signature,
+            wanders: false,
+            arrived: 0,
             buffer: Vec::new(),
             sent: 0,
+            addresses_changed: 0,
         }
     }
 
@@ -68,18 +112,22 @@ impl Victim {
         self.script.association()
     }
 
-    fn association_mut(&mut self) -> &mut Association {
+    pub(crate) fn association_mut(&mut self) -> &mut Association {
         let id = self.id();
         self.script.host_mut().association_mut(id).expect("it is there")
     }
 
     /// A datagram arrives.
     pub(crate) fn handle(&mut self, datagram: Bytes) {
-        let (now, remote) = (self.script.now(), self.script.remote);
+        let (now, mut remote, local) = (self.script.now(), self.script.remote, self.script.local.ip());
+        self.arrived += 1;
+        if self.wanders {
+            remote.set_ip(IpAddr::V4((0x0b00_0000 + self.arrived).into()));
+        }
         let host = self.script.host_mut();
         match host
             .endpoint_mut()
-            .handle_datagram(now, None, remote, datagram, EcnCodepoint::NotEct)
+            .handle_datagram(now, Some(local), remote, datagram, EcnCodepoint::NotEct)
         {
             Handling::Deliver(id, inbound) => {
                 host.association_mut(id)
@@ -105,7 +153,10 @@ impl Victim {
             sent += transmit.len;
             buffer.clear();
         }
-        while association.poll_event().is_some() {}
+        let mut changed = 0;
+        while let Some(event) = association.poll_event() {
+            changed += u32::from(matches!(event, Event::Addresses(_)));
+        }
         while let Some(event) = association.poll_endpoint_event() {
             events.push(event);
         }
@@ -114,6 +165,7 @@ impl Victim {
         }
         self.buffer = buffer;
         self.sent += sent;
+        self.addresses_changed += changed;
     }
 
     /// Hands over the packets that prepare a shape.
@@ -126,11 +178,17 @@ impl Victim {
 
     /// The application sends this many messages of this length, and they leave.
     pub(crate) fn send(&mut self, count: usize, len: usize) {
+        self.send_on(count, len, |_| 0);
+    }
+
+    /// The same, each message on a stream that its number gives.
+    pub(crate) fn send_on(&mut self, count: usize, len: usize, stream: impl Fn(usize) -> u16) {
         let now = self.script.now();
         let message = Bytes::from(vec![7; len]);
-        for _ in 0..count {
+        for number in 0..count {
+            let stream = StreamId(stream(number));
             let association = self.association_mut();
-            let sent = association.send(now, StreamId(0), message.clone(), SendOptions::default());
+            let sent = association.send(now, stream, message.clone(), SendOptions::default());
             sent.expect("the buffer has room");
         }
         self.drain();
@@ -162,6 +220,8 @@ impl Victim {
     }
 
     pub(crate) fn packet(&self, chunks: &[u8]) -> Bytes {
+        let signed = self.signature.as_ref().map(|signature| signature.before(chunks));
+        let chunks = signed.as_deref().unwrap_or(chunks);
         self.script
             .packet_of_bytes(self.script.endpoint_tag, chunks)
             .into()
@@ -209,13 +269,22 @@ impl Victim {
 
     /// An INIT that lists the peer's address this many times.
     pub(crate) fn init_listing(&self, address: [u8; 4], times: usize) -> Bytes {
-        let mut parameters = ParametersBuilder::new();
-        for _ in 0..times {
-            parameters = parameters.push(&Parameter::Ipv4(address.into()));
-        }
-        let init = Chunk::Init(self.script.init(parameters.finish()));
+        self.init_with(&vec![Parameter::Ipv4(address.into()); times])
+    }
+
+    /// An INIT with these parameters.
+    pub(crate) fn init_with(&self, parameters: &[Parameter]) -> Bytes {
+        let init = Chunk::Init(self.script.init(list(parameters)));
         self.script.packet(VerificationTag(0), &[init]).into()
     }
+}
+
+/// Encoded parameters.
+pub(crate) fn list(parameters: &[Parameter]) -> Parameters {
+    let builder = parameters
+        .iter()
+        .fold(ParametersBuilder::new(), ParametersBuilder::push);
+    builder.finish()
 }
 
 pub(crate) fn gap_blocks(blocks: &[(u16, u16)]) -> Vec<GapAckBlock> {

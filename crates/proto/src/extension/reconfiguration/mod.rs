@@ -72,6 +72,8 @@ pub(crate) struct Circumstances {
     pub(crate) shutting_down: bool,
     /// The application has not polled many events.
     pub(crate) backlog: bool,
+    /// The most streams that a request of one packet can list.
+    pub(crate) most_listed: usize,
 }
 
 /// Limits of the configuration.
@@ -508,7 +510,9 @@ impl Reconfiguration {
             }
             // No further message may be sent on these streams.
             _ if circumstances.shutting_down => DENIED,
-            Parameter::IncomingReset { streams, .. } => self.on_incoming_reset(sequence, streams, parts),
+            Parameter::IncomingReset { streams, .. } => {
+                self.on_incoming_reset(sequence, streams, circumstances.most_listed, parts)
+            }
             Parameter::TsnReset { .. } => self.on_tsn_reset(now, sequence, parts),
             Parameter::AddIncoming { count, .. } => {
                 let waiting = self.requests.added_streams();
@@ -594,7 +598,13 @@ impl Reconfiguration {
     }
 
     /// §5.2.3.
-    fn on_incoming_reset(&mut self, sequence: u32, streams: &StreamList, parts: &mut Parts<'_>) -> u32 {
+    fn on_incoming_reset(
+        &mut self,
+        sequence: u32,
+        streams: &StreamList,
+        most_listed: usize,
+        parts: &mut Parts<'_>,
+    ) -> u32 {
         let count = parts.queue.stream_count();
         if !streams.iter().all(|stream| stream.0 < count) {
             return WRONG_SSN;
@@ -602,6 +612,10 @@ impl Reconfiguration {
         let streams = selection(streams);
         if self.requests.covers(&streams) || (self.requests.is_idle() && parts.queue.are_at_zero(&streams)) {
             return NOTHING_TO_DO;
+        }
+        // The request of this endpoint would not fit a packet, and would be sent for each short retransmission of the peer.
+        if matches!(&streams, StreamSelection::Listed(listed) if listed.len() > most_listed) {
+            return DENIED;
         }
         // If each endpoint waited for the reset that answers its own request, both would wait for ever.
         let crosses = self.requests.pending(Request::ResetIncoming).is_some();

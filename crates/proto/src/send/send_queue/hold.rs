@@ -97,9 +97,10 @@ impl SendQueue {
             return;
         };
         if reset && hold.all {
-            for (_, stream) in self.streams.iter_mut() {
-                if let Some(stream) = stream {
-                    stream.next = MessageNumbers::default();
+            for stream in core::mem::take(&mut self.numbered) {
+                if let Some(state) = self.stream_mut(stream) {
+                    state.next = MessageNumbers::default();
+                    state.numbered = false;
                 }
             }
         }
@@ -126,16 +127,31 @@ impl SendQueue {
     }
 
     /// Whether these streams have nothing queued, and begin with SSN 0, or MIDs 0, already.
-    pub(crate) fn are_at_zero(&self, selection: &StreamSelection) -> bool {
+    pub(crate) fn are_at_zero(&mut self, selection: &StreamSelection) -> bool {
         let at_zero = |state: &super::OutboundStream| {
             state.messages.is_empty() && state.next.ordered() == 0 && state.next.unordered() == 0
         };
         match selection {
-            StreamSelection::All => self.streams.iter().flatten().all(|state| at_zero(state)),
+            StreamSelection::All => self.messages == 0 && self.forget_zeros(),
             StreamSelection::Listed(streams) => streams
                 .iter()
                 .all(|stream| self.stream(*stream).is_none_or(at_zero)),
         }
+    }
+
+    /// Removes streams at zero from the end of `numbered`; returns whether none is left. Each is removed once for each time that it was
+    /// put there.
+    fn forget_zeros(&mut self) -> bool {
+        while let Some(last) = self.numbered.last().copied() {
+            if let Some(state) = self.stream_mut(last) {
+                if state.next.ordered() != 0 || state.next.unordered() != 0 {
+                    return false;
+                }
+                state.numbered = false;
+            }
+            self.numbered.pop();
+        }
+        true
     }
 
     /// The peer accepted so many more streams.
