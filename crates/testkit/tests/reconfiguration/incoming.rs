@@ -63,6 +63,25 @@ fn an_explicit_answer_counts_too() {
     );
 }
 
+// A → DATA (stream 1) → Z;  A ← IN 0 all ← Z;  A → OUT 0 answers 0 → Z;  A ← RESPONSE 0 = 1 ← Z
+// A ← IN 1 all ← Z;  A → RESPONSE 1 = 0 (nothing to do) → Z
+/// A request for a reset of all streams has nothing to do only if no stream has a number above 0.
+#[test]
+fn all_streams_are_at_zero_only_after_their_reset() {
+    let mut fixture = Fixture::new();
+    for round in 0..2 {
+        let request = 2 * round;
+        fixture.say(1);
+        fixture.acknowledge(round);
+        fixture.sent();
+        fixture.peer_sends(&[fixture.incoming(request, &[])]);
+        assert!(fixture.sent()[0].starts_with(&format!("OUT {round} answers {request}")));
+        fixture.peer_sends(&[fixture.response(round, 1)]);
+        fixture.peer_sends(&[fixture.incoming(request + 1, &[])]);
+        assert_eq!(fixture.sent(), [format!("RESPONSE {} = 0", request + 1)]);
+    }
+}
+
 // A → OUT 0 [1] & IN 1 [1] → Z
 // A ← RESPONSE 0 = 1 & OUT 0 answers 1 [1] ← Z
 // A → RESPONSE 0 = 1 → Z
