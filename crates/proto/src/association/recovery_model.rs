@@ -18,6 +18,7 @@ use crate::ecn::EcnCodepoint;
 use crate::endpoint::{ConnectOptions, Endpoint, Handling};
 use crate::fuzzing::Commands;
 use crate::message::SendOptions;
+use crate::path::PathId;
 use crate::time::Timestamp;
 use anabranch_wire::{StreamId, Tsn};
 
@@ -253,7 +254,8 @@ impl World {
         while self.step(limit) {}
     }
 
-    fn send(&mut self, count: usize, len: usize) {
+    /// Sends messages, which may name the path of their first transmission.
+    fn send(&mut self, count: usize, len: usize, path: Option<PathId>) {
         let now = self.now;
         let len = len.max(1);
         for _ in 0..count {
@@ -262,7 +264,12 @@ impl World {
             }
             let stream = StreamId((self.messages & 3) as u16);
             let message = Bytes::from(vec![7; len]);
-            let taken = self.sender().send(now, stream, message, SendOptions::default());
+            let sender = self.sender();
+            let options = SendOptions {
+                path: path.filter(|path| sender.paths.has(*path)),
+                ..SendOptions::default()
+            };
+            let taken = sender.send(now, stream, message, options);
             taken.expect("there is room");
             self.messages += 1;
             self.bytes += len;
@@ -276,7 +283,8 @@ impl World {
             0..3 => {
                 let bits = commands.u8();
                 let len = [10, 200, 1000, 1400, 5000, 20_000, 60, 1440][usize::from(bits & 7)];
-                self.send([1, 2, 5, 30][usize::from(bits >> 3 & 3)], len);
+                let path = (bits & 0x20 != 0).then_some(PathId(bits >> 6 & 1));
+                self.send([1, 2, 5, 30][usize::from(bits >> 3 & 3)], len, path);
             }
             // One bit for each of the next eight packets of a direction.
             3..6 => self.network.rule(A, commands.u8(), Fate::Lost),
