@@ -5,8 +5,10 @@ use anabranch_proto::{
     AssociationState, AuthenticationConfig, AuthenticationEvent, AuthenticationKeyError, Config,
     ConnectOptions, Event, SharedKey,
 };
-use anabranch_testkit::{PORT, Setup, Side};
-use anabranch_wire::chunk::kind;
+use anabranch_testkit::{PORT, Script, Setup, Side, authentication_parameters, state_cookie};
+use anabranch_wire::VerificationTag;
+use anabranch_wire::chunk::{Chunk, CookieEcho, kind};
+use anabranch_wire::parameter::{Parameter, ParametersBuilder};
 use bytes::Bytes;
 
 use super::fixture::*;
@@ -136,6 +138,38 @@ fn without_authentication_there_are_no_keys() {
         .authentication_keys()
         .put(key(1, "one"));
     assert_eq!(put, Err(AuthenticationKeyError::NotOffered));
+}
+
+// peer → INIT → endpoint;  peer ← INIT ACK ← endpoint
+// peer → COOKIE ECHO (no AUTH chunk) → endpoint: discarded
+/// §6.3: a COOKIE ECHO that must be signed sets up nothing without a signature.
+#[test]
+fn an_unsigned_cookie_echo_is_refused() {
+    for signed in [true, false] {
+        let kinds: &[u8] = if signed {
+            &[kind::COOKIE_ECHO]
+        } else {
+            &[kind::DATA]
+        };
+        let mut script = Script::new(with_key("one", kinds), 1);
+        let listed = Parameter::SupportedExtensions(Bytes::from_static(&[kind::AUTH]));
+        let parameters = authentication_parameters(ParametersBuilder::new().push(&listed), &[]);
+        let init = script.init(parameters.finish());
+        script.send_tagged(VerificationTag(0), &[Chunk::Init(init)]);
+        let Chunk::InitAck(ack) = script.expect().only() else {
+            panic!("INIT ACK")
+        };
+        let echo = Chunk::CookieEcho(CookieEcho {
+            cookie: state_cookie(&ack),
+        });
+        script.send_tagged(ack.initiate_tag, &[echo]);
+        if signed {
+            script.expect_silence();
+            assert_eq!(script.id(), None);
+        } else {
+            assert_eq!(script.expect_chunk(), Chunk::CookieAck);
+        }
+    }
 }
 
 // A → INIT (lost)                 both ends get another secret for key 1

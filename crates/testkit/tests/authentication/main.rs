@@ -4,5 +4,6 @@
 #[allow(dead_code, reason = "the tests of dynamic addresses use the rest")]
 mod fixture;
 mod keys;
+mod multipath;
 mod parameters;
 mod signing;

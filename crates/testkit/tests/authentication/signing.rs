@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use anabranch_netsim::{Ecn, Packet};
 use anabranch_proto::{AssociationState, Config, Dscp};
-use anabranch_wire::chunk::{Abort, Chunk, Heartbeat, Shutdown, kind};
+use anabranch_wire::chunk::{Abort, Chunk, ForwardTsn, Heartbeat, Shutdown, kind};
 use anabranch_wire::packet::{CommonHeader, Packet as SctpPacket, PacketWriter};
 use anabranch_wire::{Ppid, Ssn, StreamId};
 use bytes::Bytes;
@@ -150,16 +150,25 @@ fn chunks_that_must_be_signed_are_discarded_without_a_signature() {
             cumulative_tsn_ack: init.initial_tsn,
         });
         let heartbeat = Chunk::Heartbeat(Heartbeat::new("forged"));
+        // The first TSN is skipped, which is answered with a SACK.
+        let forward = Chunk::ForwardTsn(ForwardTsn::new(init.initial_tsn, []));
         [
             (kind::DATA, data),
+            (kind::FORWARD_TSN, forward),
             (kind::HEARTBEAT, heartbeat),
             (kind::SHUTDOWN, shutdown),
             (kind::ABORT, abort),
         ]
     };
     for signed in [true, false] {
-        for place in 0..4 {
-            let required = [kind::DATA, kind::HEARTBEAT, kind::SHUTDOWN, kind::ABORT];
+        for place in 0..5 {
+            let required = [
+                kind::DATA,
+                kind::FORWARD_TSN,
+                kind::HEARTBEAT,
+                kind::SHUTDOWN,
+                kind::ABORT,
+            ];
             let config = with_key("secret", if signed { &required } else { &[] });
             let mut roaming = Roaming::new([config.clone(), config], 5).connect();
             let (name, chunk) = attacks(&mut roaming)[place].clone();

@@ -274,7 +274,7 @@ fn admit(
     trial.begin_packet(false);
     match auth.and_then(|raw| trial.on_auth(&raw)) {
         Some(Verdict::Genuine { .. }) => CookieAdmission::Authenticated,
-        Some(_) => CookieAdmission::Refused,
+        Some(Verdict::Discard | Verdict::UnsupportedHmac(_)) => CookieAdmission::Refused,
         None if trial.refuses(kind::COOKIE_ECHO) => CookieAdmission::Refused,
         None => CookieAdmission::Plain,
     }
