@@ -53,6 +53,10 @@ static struct {
     uint16_t auth_chunk[MAX_AUTH], auth_hmac[MAX_AUTH];
     struct { uint16_t number; const char *secret; } auth_key[MAX_KEYS];
     uint64_t next_key_after;
+    // RFC 5061: the Adaptation Code Point, and an address that comes, becomes primary or goes after so many messages of this side; 0: never.
+    uint32_t adaptation;
+    struct in_addr added, primary, removed;
+    uint64_t add_after, primary_after, remove_after;
     int locals;
     struct in_addr local[MAX_LOCALS], remote;
 } opt = {.send = true, .streams = 8, .timeout_s = 120, .mtu = 1400, .seed = 1, .messages = 100, .max_size = 262144};
@@ -64,6 +68,7 @@ static uint64_t reliable_missing; // that are still to come
 static uint64_t failed, cut_short; // messages given up here, and ones that ended after parts of them had been read
 static bool shutdown_seen, shutdown_complete;
 static uint64_t new_keys; // notices that the peer signs with another key
+static uint32_t adaptation; // the peer's Adaptation Code Point
 static pthread_mutex_t halves_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned halves_done; // 1: all is sent, 2: all has come, 3: both
 static struct timespec started;
@@ -92,11 +97,11 @@ static void finish(const char *error) {
     dprintf(json_fd,
             "{\"ok\":%s,\"received\":%llu,\"sent\":%llu,\"bytes\":%llu,\"error\":%s,\"peer\":\"usrsctp\",\"shutdown\":%s,"
             "\"failed\":%llu,\"cut_short\":%llu,\"auth\":{\"received\":%u,\"missing\":%u,\"wrong\":%u,\"unknown_key\":%u,"
-            "\"unknown_hmac\":%u,\"new_keys\":%llu},\"seconds\":%.3f}\n",
+            "\"unknown_hmac\":%u,\"new_keys\":%llu},\"adaptation\":%u,\"seconds\":%.3f}\n",
             error ? "false" : "true", (unsigned long long)received, (unsigned long long)sent,
             (unsigned long long)received_bytes, quoted, shutdown_complete ? "true" : "false", (unsigned long long)failed,
             (unsigned long long)cut_short, stat.sctps_recvauth, stat.sctps_recvauthmissing, stat.sctps_recvauthfailed,
-            stat.sctps_recvivalkeyid, stat.sctps_recvivalhmacid, (unsigned long long)new_keys, seconds());
+            stat.sctps_recvivalkeyid, stat.sctps_recvivalhmacid, (unsigned long long)new_keys, adaptation, seconds());
     // Not exit(): usrsctp's threads still run and its atexit work may wait for them.
     _exit(error ? 1 : 0);
 }
@@ -222,6 +227,26 @@ static void reconfigure(struct socket *s, bool add) {
     if (errno != EALREADY && errno != EAGAIN && errno != EINPROGRESS && errno != EBUSY) fail("reconfiguring streams: %s", strerror(errno));
 }
 
+static struct sockaddr_in loopback(unsigned port) {
+    return (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+}
+
+// Adds an address to the socket, or removes it: usrsctp tells the peer (RFC 5061).
+static void change_address(struct socket *s, struct in_addr address, int how) {
+    struct sockaddr_in one = loopback(SCTP_PORT);
+    one.sin_addr = address;
+    if (usrsctp_bindx(s, (struct sockaddr *)&one, 1, how) < 0) fail("bindx %d: %s", how, strerror(errno));
+}
+
+// Asks the peer to send to this address of ours.
+static void ask_primary(struct socket *s, struct in_addr address) {
+    struct sockaddr_in one = loopback(SCTP_PORT);
+    one.sin_addr = address;
+    struct sctp_setpeerprim primary = {.sspp_assoc_id = SCTP_FUTURE_ASSOC};
+    memcpy(&primary.sspp_addr, &one, sizeof one);
+    if (usrsctp_setsockopt(s, IPPROTO_SCTP, SCTP_SET_PEER_PRIMARY_ADDR, &primary, sizeof primary) < 0) fail("setting SCTP_SET_PEER_PRIMARY_ADDR: %s", strerror(errno));
+}
+
 static void sign_with(struct socket *s, int key, sctp_assoc_t which) {
     struct sctp_authkeyid id = {.scact_assoc_id = which, .scact_keynumber = opt.auth_key[key].number};
     if (usrsctp_setsockopt(s, IPPROTO_SCTP, SCTP_AUTH_ACTIVE_KEY, &id, sizeof id) < 0) fail("setting SCTP_AUTH_ACTIVE_KEY %u: %s", id.scact_keynumber, strerror(errno));
@@ -235,6 +260,9 @@ static void *send_all(void *argument) {
         struct message m = describe(opt.listen, i);
         fill(m, payload);
         if (opt.next_key_after && i == opt.next_key_after) sign_with(s, 1, SCTP_FUTURE_ASSOC);
+        if (opt.add_after && i == opt.add_after) change_address(s, opt.added, SCTP_BINDX_ADD_ADDR);
+        if (opt.primary_after && i == opt.primary_after) ask_primary(s, opt.primary);
+        if (opt.remove_after && i == opt.remove_after) change_address(s, opt.removed, SCTP_BINDX_REM_ADDR);
         struct sctp_sendv_spa info = {.sendv_flags = SCTP_SEND_SNDINFO_VALID,
                                       .sendv_sndinfo = {.snd_sid = (uint16_t)m.stream, .snd_ppid = htonl(PPID_BASE + (uint32_t)i),
                                                         .snd_flags = m.unordered ? SCTP_UNORDERED : 0}};
@@ -326,6 +354,7 @@ static void on_notification(const union sctp_notification *n, size_t length) {
         if (n->sn_auth_event.auth_indication == SCTP_AUTH_NO_AUTH && opt.auth_chunks) fail("the peer does not authenticate");
         if (n->sn_auth_event.auth_indication == SCTP_AUTH_NEW_KEY) new_keys++;
         break;
+    case SCTP_ADAPTATION_INDICATION: adaptation = n->sn_adaptation_event.sai_adaptation_ind; break;
     case SCTP_SHUTDOWN_EVENT: shutdown_seen = true; break;
     case SCTP_REMOTE_ERROR:
         // Cause 8 only tells that a peer does not speak the extensions offered to it (RFC 9260 §3.3.10.8).
@@ -373,10 +402,6 @@ static void receive_all(struct socket *s) {
 }
 
 // --- set-up ----------------------------------------------------------------------------------------------------
-
-static struct sockaddr_in loopback(unsigned port) {
-    return (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-}
 
 // usrsctp takes port 0 as "no encapsulation", so a free port is asked of the system beforehand.
 static unsigned free_udp_port(void) {
@@ -445,12 +470,16 @@ static void configure(struct socket *s) {
         set(s, IPPROTO_SCTP, SCTP_ENABLE_STREAM_RESET, &allowed, sizeof allowed, "SCTP_ENABLE_STREAM_RESET");
     }
     authenticate(s);
+    if (opt.adaptation) {
+        struct sctp_setadaptation one = {.ssb_adaptation_ind = opt.adaptation};
+        set(s, IPPROTO_SCTP, SCTP_ADAPTATION_LAYER, &one, sizeof one, "SCTP_ADAPTATION_LAYER");
+    }
     struct sctp_initmsg init = {.sinit_num_ostreams = (uint16_t)opt.streams, .sinit_max_instreams = (uint16_t)opt.streams};
     set(s, IPPROTO_SCTP, SCTP_INITMSG, &init, sizeof init, "SCTP_INITMSG");
     // Without a fixed MTU the loopback device's would be used, and pion reads at most 8192 bytes of a datagram.
     struct sctp_paddrparams path = {.spp_assoc_id = SCTP_FUTURE_ASSOC, .spp_flags = SPP_PMTUD_DISABLE, .spp_pathmtu = opt.mtu};
     set(s, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &path, sizeof path, "SCTP_PEER_ADDR_PARAMS");
-    static const uint16_t events[] = {SCTP_ASSOC_CHANGE, SCTP_SHUTDOWN_EVENT, SCTP_REMOTE_ERROR, SCTP_SEND_FAILED_EVENT, SCTP_PARTIAL_DELIVERY_EVENT, SCTP_AUTHENTICATION_EVENT};
+    static const uint16_t events[] = {SCTP_ASSOC_CHANGE, SCTP_SHUTDOWN_EVENT, SCTP_REMOTE_ERROR, SCTP_SEND_FAILED_EVENT, SCTP_PARTIAL_DELIVERY_EVENT, SCTP_AUTHENTICATION_EVENT, SCTP_ADAPTATION_INDICATION};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
         struct sctp_event event = {.se_assoc_id = SCTP_FUTURE_ASSOC, .se_type = events[i], .se_on = 1};
         set(s, IPPROTO_SCTP, SCTP_EVENT, &event, sizeof event, "SCTP_EVENT");
@@ -528,6 +557,15 @@ static int numbers(const char *name, char *text, uint16_t *out) {
     return count;
 }
 
+// Reads MESSAGES:ADDRESS.
+static uint64_t change(const char *name, char *text, struct in_addr *out) {
+    char *colon = text ? strchr(text, ':') : NULL;
+    if (!colon) usage_error("%s takes MESSAGES:ADDRESS", name);
+    *colon = 0;
+    *out = address(name, colon + 1);
+    return number(name, text, 1, 0xffffff);
+}
+
 static void read_key(const char *name, char *text) {
     char *colon = text ? strchr(text, ':') : NULL;
     if (!colon || opt.auth_keys == MAX_KEYS) usage_error("%s takes NUMBER:SECRET, at most %d times", name, MAX_KEYS);
@@ -571,6 +609,10 @@ static void read_options(int n, char **v) {
         else if (!strcmp(k, "--auth-hmacs") && x) opt.auth_hmacs = numbers(k, x, opt.auth_hmac);
         else if (!strcmp(k, "--auth-key")) read_key(k, x);
         else if (!strcmp(k, "--next-key-after")) opt.next_key_after = number(k, x, 1, 0xffffff);
+        else if (!strcmp(k, "--adaptation")) opt.adaptation = (uint32_t)number(k, x, 1, UINT32_MAX);
+        else if (!strcmp(k, "--add")) opt.add_after = change(k, x, &opt.added);
+        else if (!strcmp(k, "--ask-primary")) opt.primary_after = change(k, x, &opt.primary);
+        else if (!strcmp(k, "--remove")) opt.remove_after = change(k, x, &opt.removed);
         else if (!strcmp(k, "--cmt")) opt.cmt = (unsigned)number(k, x, 0, 4);
         else if (!strcmp(k, "--linger")) opt.linger_s = (unsigned)number(k, x, 0, 3600);
         else if (!strcmp(k, "--mtu")) opt.mtu = (unsigned)number(k, x, 576, 8192);

@@ -20,6 +20,8 @@ use anabranch::{
 mod authenticated;
 #[path = "common/captured.rs"]
 mod captured;
+#[path = "interop/parameters.rs"]
+mod parameters;
 #[path = "common/peer_messages.rs"]
 mod peer_messages;
 #[path = "interop/pion_resets.rs"]
@@ -61,6 +63,8 @@ struct Exchange {
     moves: Option<AddressForm>,
     /// Whether both sides reset streams while data flows (usrsctp).
     resets: bool,
+    /// The Adaptation Code Points of this side and of the peer (RFC 5061).
+    adaptation: Option<(u32, u32)>,
     /// The side that resets a stream first, in each of the rounds (pion).
     rounds: Option<First>,
     sizes: Sizes,
@@ -81,6 +85,7 @@ impl Exchange {
         auth: None,
         moves: None,
         resets: false,
+        adaptation: None,
         rounds: None,
         sizes: Sizes::Mixed,
     };
@@ -141,6 +146,9 @@ impl Exchange {
             command.args([option, &value.to_string()]);
         }
         command.args(self.nr_sack.then_some("--nr-sack"));
+        if let Some((_, peers)) = self.adaptation {
+            command.args(["--adaptation", &peers.to_string()]);
+        }
         if let Some(terms) = self.auth {
             command.args(terms.arguments(self.messages));
         }
@@ -198,6 +206,11 @@ impl Exchange {
             (false, MultipathMode::Off) => String::new(),
             (false, mode) => format!("-{mode:?}"),
         };
+        let adaptation = if self.adaptation.is_some() {
+            "-parameters"
+        } else {
+            ""
+        };
         let signs = self.auth.map_or(String::new(), Terms::name);
         let resets = match self.rounds {
             Some(first) => format!("-resets-{first:?}-{}", self.link),
@@ -209,7 +222,7 @@ impl Exchange {
             .map_or(String::new(), |form| format!("-moves-{form:?}"));
         // Tests run at the same time: each needs a file of its own.
         let name = format!(
-            "interop-{peer}{service}{format}{signs}{resets}{moves}-listens-{peer_listens}-ends-{peer_ends}.pcapng"
+            "interop-{peer}{service}{format}{adaptation}{signs}{resets}{moves}-listens-{peer_listens}-ends-{peer_ends}.pcapng"
         );
         Some(directory.join(name))
     }
@@ -244,6 +257,7 @@ impl Exchange {
         let mut config = Config::default();
         config.multipath.mode = self.multipath;
         config.ecn = self.ecn;
+        config.adaptation_layer = self.adaptation.map(|(ours, _)| ours);
         config.dynamic_addresses = self.moves.map(|form| DynamicAddressConfig { form });
         config.authentication = self.auth.map(Terms::config);
         config.interleaving.offer = self.interleave;
@@ -831,4 +845,25 @@ refused! {
     another_secret_and_usrsctp_connects: false, SECRETS_DIFFER, "wrong";
     another_key_and_usrsctp_listens: true, KEYS_DIFFER, "unknown_key";
     another_key_and_usrsctp_connects: false, KEYS_DIFFER, "unknown_key";
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_parameter_of_usrsctp_that_listens_is_accepted() {
+    in_time(parameters::are_accepted(true)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_parameter_of_usrsctp_that_connects_is_accepted() {
+    in_time(parameters::are_accepted(false)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pion_ignores_requests_to_reset_its_streams() {
+    let exchange = Exchange {
+        peer: "pion",
+        peer_ends: false,
+        messages: 100,
+        ..Exchange::RELIABLE
+    };
+    in_time(pion_resets::asked_in_vain(exchange)).await;
 }

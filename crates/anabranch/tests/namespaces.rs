@@ -26,5 +26,7 @@ mod transfer;
 mod translator;
 #[path = "namespaces/usrsctp.rs"]
 mod usrsctp;
+#[path = "namespaces/usrsctp_addresses.rs"]
+mod usrsctp_addresses;
 #[path = "namespaces/usrsctp_at_once.rs"]
 mod usrsctp_at_once;

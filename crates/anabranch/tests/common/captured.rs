@@ -10,7 +10,7 @@ pub(crate) struct Captured {
     pub(crate) source: SocketAddrV4,
     pub(crate) kind: u8,
     pub(crate) flags: u8,
-    /// The first bytes of the value, at most 64.
+    /// The value; of DATA and I-DATA at most 64 bytes.
     pub(crate) value: Vec<u8>,
 }
 
@@ -35,7 +35,8 @@ pub(crate) fn chunks(mut file: &[u8]) -> Vec<Captured> {
         let mut chunks = &block[CHUNKS_AT..PACKET_AT + word(20, block) as usize];
         while let [kind, flags, high, low, ..] = *chunks {
             let len = usize::from(u16::from_be_bytes([high, low]));
-            let value = chunks[4..len.clamp(4, 68).min(chunks.len())].to_vec();
+            let most = if matches!(kind, 0 | 64) { 68 } else { len };
+            let value = chunks[4..len.min(most).clamp(4, chunks.len())].to_vec();
             found.push(Captured {
                 source,
                 kind,

@@ -15,7 +15,7 @@ use crate::{Exchange, Outcome, verdict};
 /// Shared keys: identifier, secret.
 type Keys = &'static [(u16, &'static str)];
 
-/// The results of authentication at both sides.
+/// The settings of authentication at both sides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     /// The chunk types that each side requires to be signed by the other.

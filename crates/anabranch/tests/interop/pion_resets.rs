@@ -11,8 +11,9 @@ use anabranch::{
 };
 use tokio::sync::watch;
 
+use crate::Exchange;
 use crate::captured::Captured;
-use crate::peer_messages::{STREAMS, Sizes, send_all};
+use crate::peer_messages::{Inbox, STREAMS, Sizes, receive_all, send_all};
 
 /// Resets of a stream in each direction.
 const ROUNDS: u64 = 16;
@@ -251,4 +252,26 @@ pub(crate) fn check(chunks: &[Captured], port: u16, first: First, lossless: bool
         };
         assert!(in_order, "round {round}: {our:?}, {pion:?}");
     }
+}
+
+/// Asks pion to reset its streams, which it cannot: it drops the packet. The request is retransmitted, and the association goes on.
+pub(crate) async fn asked_in_vain(exchange: Exchange) {
+    let endpoint = exchange.open().await;
+    let (child, association) = exchange.meet(&endpoint).await;
+    association
+        .reset_streams(stream(0), ResetDirection::Incoming)
+        .expect("no other request");
+    while association.stats().counters.reconfigs_sent < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let own = u64::from(!exchange.peer_listens);
+    send(&association, own, 0..exchange.messages).await;
+    let mut inbox = Inbox::new(Sizes::Mixed, 1 - own, exchange.messages);
+    receive_all(&association, &mut inbox, |_| true, |_| ()).await;
+    association.drained().await.expect("all is acknowledged");
+    assert_eq!(association.stats().counters.reconfigs_received, 0);
+    association.shutdown().await.expect("an orderly end");
+    endpoint.close().await;
+    let (success, verdict) = crate::verdict(child).await;
+    assert!(success, "{verdict}");
 }

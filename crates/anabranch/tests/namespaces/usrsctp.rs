@@ -41,10 +41,16 @@ pub(crate) fn two_subnets(test: &'static str) -> Option<Bed> {
 
 /// usrsctp on both addresses of `z`, with these arguments: the role first.
 pub(crate) fn peer(bed: &Bed, arguments: &[&str]) -> Child {
+    peer_at(bed, &["10.83.1.2", "10.83.2.2"], arguments)
+}
+
+/// usrsctp on these addresses of `z`.
+pub(crate) fn peer_at(bed: &Bed, locals: &[&str], arguments: &[&str]) -> Child {
     let mut command = bed.command("z", program("usrsctp"));
-    command
-        .args(arguments)
-        .args(["--local", "10.83.1.2", "--local", "10.83.2.2", "--fast-failover"]);
+    command.args(arguments).arg("--fast-failover");
+    for local in locals {
+        command.args(["--local", local]);
+    }
     for (option, value) in [
         ("--timeout", 90),
         ("--streams", STREAMS),
