@@ -236,6 +236,10 @@ impl Association {
 
     /// T4-rto expired (§5.1 B1 to B5).
     pub(super) fn on_asconf_timer(&mut self, now: Timestamp) {
+        // A timer that expired at the same time may have ended the association.
+        if self.state.is_closed() {
+            return;
+        }
         let due = self
             .addresses
             .requests()

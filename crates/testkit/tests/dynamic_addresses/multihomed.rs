@@ -2,7 +2,9 @@
 
 use std::net::IpAddr;
 
-use anabranch_proto::{Config, MultipathMode, PathPair, PathScheduler, PathState};
+use anabranch_netsim::LinkConfig;
+use anabranch_proto::{CloseReason, Config, Event, MultipathMode, PathPair, PathScheduler, PathState};
+use anabranch_testkit::{Setup, Side};
 
 use super::fixture::*;
 
@@ -190,4 +192,41 @@ fn path_numbers_are_used_again() {
     }
     roaming.expect_complete(End::Server);
     roaming.expect_complete(End::Client);
+}
+
+// client → SHUTDOWN, ASCONF (Delete), at once; nothing arrives. T2-shutdown and T4-rto expire at the same times, until the last error.
+/// The end of an association is its last event, also if another timer expires at the same time (found by fuzzing).
+#[test]
+fn two_timers_end_an_association_once() {
+    for path_max_retrans in 0..8 {
+        let mut pair = Setup::new(3)
+            .path(LinkConfig::default())
+            .path(LinkConfig::default())
+            .config(dynamic())
+            .adjust_both(|config| {
+                config.retransmissions.path_max_retrans = path_max_retrans;
+                config.retransmissions.association_max_retrans = 4;
+            })
+            .connect();
+        pair.run_ms(5000);
+        drop(pair.events(Side::A));
+        pair.cut(0, true);
+        pair.cut(1, true);
+        let (now, second) = (pair.now(), pair.addresses(Side::A)[1]);
+        let removed = pair
+            .association_mut(Side::A)
+            .local_addresses()
+            .remove(now, second);
+        assert_eq!(removed, Ok(()));
+        pair.shutdown(Side::A);
+        pair.run_ms(300_000);
+        let events = pair.events(Side::A);
+        let end = Some(&Event::Closed(CloseReason::Unreachable));
+        assert_eq!(
+            events.last(),
+            end,
+            "{path_max_retrans}: {events:?}\n{}",
+            pair.draw()
+        );
+    }
 }

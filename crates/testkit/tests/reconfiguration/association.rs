@@ -1,14 +1,14 @@
 //! SSN/TSN Reset Requests: §5.1.4 C1 to C4, §5.1.7 D3 and D4, §5.2.4 G1 to G7, §5.2.7 H5.
 
 use anabranch_proto::{
-    CloseReason, ReconfigurationError, ReconfigurationEvent as Event, ReconfigurationRequest as Request,
-    ReconfigurationResult as Result, ResetDirection::Outgoing,
+    CloseReason, MultipathMode, ReconfigurationError, ReconfigurationEvent as Event,
+    ReconfigurationRequest as Request, ReconfigurationResult as Result, ResetDirection::Outgoing,
 };
 use anabranch_wire::Tsn;
+use anabranch_wire::chunk::{ExperimentalChunkTypes, kind};
 use anabranch_wire::parameter::Parameter;
 
 use crate::fixture::{Fixture, config, only};
-use anabranch_wire::chunk::kind;
 
 /// 2³¹ after a TSN, as the fixture prints it.
 const HALF: u32 = 1 << 31;
@@ -328,4 +328,36 @@ fn resets_may_be_denied() {
     let mut fixture = Fixture::with(config, &[kind::RE_CONFIG]);
     fixture.peer_sends(&[fixture.tsn_reset(0)]);
     assert_eq!(fixture.sent(), ["RESPONSE 0 = 2 0 0"]);
+}
+
+/// COOP-SACK and FORWARD-PSN name transmissions, and a late one would be about TSNs of before the reset: with ECA-SCTP there is no reset.
+#[test]
+fn eca_sctp_denies_resets_of_tsns() {
+    for (mode, response) in [
+        (MultipathMode::Cmt, "RESPONSE 0 = 1"),
+        (MultipathMode::Eca, "RESPONSE 0 = 2"),
+    ] {
+        let mut config = config();
+        config.multipath.mode = mode;
+        let own = ExperimentalChunkTypes::default();
+        let kinds = [
+            own.e_data,
+            own.e_i_data,
+            own.coop_sack,
+            own.forward_psn,
+            kind::RE_CONFIG,
+        ];
+        let mut fixture = Fixture::with(config, &kinds);
+        assert_eq!(
+            fixture.script.association().stats().extensions.eca,
+            mode == MultipathMode::Eca
+        );
+        fixture.peer_sends(&[fixture.tsn_reset(0)]);
+        let sent = fixture.sent();
+        assert!(sent.len() == 1 && sent[0].starts_with(response), "{sent:?}");
+        if mode == MultipathMode::Eca {
+            let asked = fixture.ask(|ask| ask.reset_association());
+            assert_eq!(asked, Err(ReconfigurationError::AssociationReset));
+        }
+    }
 }

@@ -26,6 +26,9 @@ const EXTENSIONS: [u8; 6] = [
     experimental_kind::FORWARD_PSN,
 ];
 
+/// The identifier of a shared key, and its secret.
+type Key<'a> = (u16, &'a [u8]);
+
 /// Authenticated chunks, dynamic addresses and stream reconfiguration.
 const FAMILY: [u8; 4] = [kind::AUTH, kind::ASCONF, kind::ASCONF_ACK, kind::RE_CONFIG];
 
@@ -63,7 +66,7 @@ impl Victim {
         config: Config,
         addresses: &[[u8; 4]],
         signed: &[u8],
-        key: (u16, &[u8]),
+        key: Key<'_>,
     ) -> Self {
         Self::set_up(config, &FAMILY, addresses, u16::MAX, Some((signed, key)))
     }
@@ -73,7 +76,7 @@ impl Victim {
         more: &[u8],
         addresses: &[[u8; 4]],
         streams: u16,
-        signed: Option<(&[u8], (u16, &[u8]))>,
+        signed: Option<(&[u8], Key<'_>)>,
     ) -> Self {
         let mut script = Script::new(config, 1);
         script.a_rwnd = 100_000_000;

@@ -9,11 +9,11 @@
 //! * A reset of outgoing streams is requested when all data that was sent before on any stream is cumulatively acknowledged. A FORWARD-TSN
 //!   that lists a message of the stream can therefore not arrive after the reset (partial reliability), nor can a retransmission on a slower
 //!   path (CMT).
-//! * A reset of the TSNs waits, at both endpoints, until nothing is outstanding: §5.2.4 G3 would otherwise lose data of the endpoint that is
-//!   asked. It is answered with "In progress" meanwhile, with the current next TSN: data with lower TSNs is from before the reset. The
-//!   endpoint that asked processes other data after the final response, which the first data after the reset may overtake. With ECA-SCTP it is denied: COOP-SACK and FORWARD-PSN name transmissions, and a
-//!   late one would be about TSNs of before the reset. Within 30 s after a reset (the maximum segment lifetime, §5.1.4) another one is
-//!   denied, because it would use the same TSNs again.
+//! * A reset of the TSNs waits, at both endpoints, until nothing is outstanding: §5.2.4 G3 would otherwise lose data of the endpoint
+//!   that is asked. It is answered with "In progress" meanwhile, with the current next TSN: data with lower TSNs is from before the
+//!   reset. The endpoint that asked processes other data after the final response, which the first data after the reset may overtake.
+//!   With ECA-SCTP it is denied: COOP-SACK and FORWARD-PSN name transmissions, and a late one would be about TSNs of before the reset.
+//!   Within 30 s after a reset (the maximum segment lifetime, §5.1.4) another one is denied, because it would use the same TSNs again.
 //! * A peer that asks for a reset of incoming streams while another request of this endpoint is in flight, or while the streams have
 //!   unacknowledged data, is answered with "In progress"; the outgoing request follows. If an incoming reset that this endpoint asked for is
 //!   in flight, the answer is "Request already in progress", so that two such requests that cross do not wait for each other.
