@@ -5,8 +5,9 @@ use core::time::Duration;
 use std::net::IpAddr;
 
 use anabranch_proto::{
-    AssociationId, AssociationState, Config, MultipathMode, PathError, PathId, SchedulerKind, SendOptions,
-    StreamId, Timestamp, Tsn,
+    Association, AssociationId, AssociationState, AuthenticationConfig, Config, DynamicAddressConfig,
+    MultipathMode, PathError, PathId, ResetDirection, SchedulerKind, SendOptions, StreamId, StreamSelection,
+    Timestamp, Tsn,
 };
 use anabranch_wire::chunk::kind;
 use bytes::Bytes;
@@ -60,6 +61,15 @@ fn config(input: &mut Input<'_>) -> Config {
     config.max_paths = [16, 2][usize::from(second & 1)];
     config.sack.frequency = [2, 1][usize::from(second >> 1 & 1)];
     config.initial_tsn = (second & 4 != 0).then_some(Tsn(u32::MAX - 2));
+    if second & 0x10 != 0 {
+        config.dynamic_addresses = Some(DynamicAddressConfig::default());
+        config.authentication = Some(AuthenticationConfig {
+            chunks: [&[][..], &[kind::HEARTBEAT, kind::SACK, kind::RE_CONFIG]][usize::from(second >> 5 & 1)]
+                .to_vec(),
+            required: second & 0x40 != 0,
+            ..AuthenticationConfig::default()
+        });
+    }
     config.streams.outbound = 4;
     config.streams.max_inbound = 100;
     config.scheduler =
@@ -76,11 +86,13 @@ impl World {
         let tsn = input.pick(&[Tsn(1000), Tsn(u32::MAX), Tsn(0x7fff_fffe), Tsn(0)]);
         let interleaves = config.interleaving.offer;
         let cooperates = config.multipath.mode == MultipathMode::Eca;
+        let signs = config.authentication.is_some();
         let mut node = Node::new(config, 7, PORT);
         node.talker.reading = true;
         let mut peer = Peer::new(7000, tsn);
         peer.interleaves = interleaves;
         peer.cooperates = cooperates;
+        peer.family.signs = signs;
         Self {
             node,
             peer,
@@ -104,9 +116,12 @@ impl World {
         }
     }
 
-    /// Sends the bundle under its tag.
-    fn flush(&mut self) {
-        let chunks = core::mem::take(&mut self.bundle);
+    /// Sends the bundle under its tag, signed if the peer signs.
+    fn flush(&mut self, signed: bool) {
+        let mut chunks = core::mem::take(&mut self.bundle);
+        if signed {
+            chunks = self.peer.family.sign(chunks);
+        }
         let tag = self.tag.take().unwrap_or(self.peer.endpoint_tag);
         self.deliver(self.peer.packet(tag, &chunks));
     }
@@ -203,11 +218,20 @@ impl World {
             18..22 => return self.pass_time(input),
             22 => return self.forge_header(input),
             26 => self.peer.forward(input),
+            31 if input.first() & 3 == 1 => {
+                input.u8();
+                let last = self.peer.tsn.minus(1);
+                self.peer.family.reconfig(last, input)
+            }
+            31 if input.first() & 3 == 2 => {
+                input.u8();
+                self.peer.family.asconf(input)
+            }
             _ => return self.act(command, input),
         };
         self.bundle.extend_from_slice(&chunk);
         if command & 0x80 == 0 || self.bundle.len() > 4000 {
-            self.flush();
+            self.flush(command & 0x20 == 0);
         }
     }
 
@@ -338,10 +362,7 @@ impl World {
                     .send(now, id, (stream, vec![1; len].into(), options), part);
             }
             27 => self.node.talker.reading ^= true,
-            28 => self.node.act(now, id, |association| {
-                let part = association.recv(now);
-                drop(part);
-            }),
+            28 => self.node.read_part(now, id),
             29 => {
                 let bits = input.u8();
                 self.node.act(now, id, |association| match bits >> 5 {
@@ -364,6 +385,10 @@ impl World {
             }
             _ => {
                 let bits = input.u8();
+                if bits & 3 == 3 {
+                    self.node
+                        .act(now, id, |association| change(association, now, bits));
+                }
                 if bits & 3 == 0 && self.node.associations.len() < MOST_ASSOCIATIONS {
                     self.peer.port = 7001;
                     if self
@@ -378,6 +403,33 @@ impl World {
             }
         }
         self.observe();
+    }
+}
+
+/// The application changes streams or addresses; it may be too early for it, or not negotiated.
+fn change(association: &mut Association, now: Timestamp, bits: u8) {
+    let streams = match bits >> 5 & 3 {
+        3 => StreamSelection::All,
+        stream => StreamSelection::Listed(vec![StreamId(stream.into())]),
+    };
+    let address = IpAddr::from([10, 0, 0, 1 + (bits >> 5 & 1)]);
+    match bits >> 2 & 7 {
+        0 => drop(
+            association
+                .reconfigure(now)
+                .reset_streams(streams, ResetDirection::Outgoing),
+        ),
+        1 => drop(
+            association
+                .reconfigure(now)
+                .reset_streams(streams, ResetDirection::Incoming),
+        ),
+        2 => drop(association.reconfigure(now).add_streams(1, 1)),
+        3 => drop(association.reconfigure(now).reset_association()),
+        4 => drop(association.local_addresses().add(now, address)),
+        5 => drop(association.local_addresses().remove(now, address)),
+        6 => drop(association.local_addresses().ask_primary(now, address)),
+        _ => drop(association.local_addresses().move_to(now, address)),
     }
 }
 
@@ -411,7 +463,9 @@ impl World {
         self.now += Duration::from_secs(1);
         self.node.talker = anabranch_testkit::Talker::default();
         let (interleaves, cooperates) = (self.peer.interleaves, self.peer.cooperates);
+        let signs = self.peer.family.signs;
         self.peer = Peer::new(7002, Tsn(1));
+        self.peer.family.signs = signs;
         self.peer.cooperates = cooperates;
         self.accept(1);
         self.assert_established();

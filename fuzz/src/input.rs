@@ -31,6 +31,11 @@ impl<'a> Input<'a> {
         bytes
     }
 
+    /// The next byte, which stays in the input.
+    pub(crate) fn first(&self) -> u8 {
+        self.0.first().copied().unwrap_or(0)
+    }
+
     /// The last byte, which stays in the input. It selects settings, so that older inputs keep their meaning.
     pub(crate) fn last(&self) -> u8 {
         self.0.last().copied().unwrap_or(0)

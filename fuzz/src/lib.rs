@@ -4,6 +4,7 @@
 mod explore;
 
 mod association;
+mod family;
 mod input;
 mod node;
 mod pair;

@@ -126,6 +126,16 @@ impl Node {
         }
     }
 
+    /// Reads one part of a message, if there is one.
+    pub(crate) fn read_part(&mut self, now: Timestamp, id: AssociationId) {
+        if let Some(association) = self.associations.get_mut(&id) {
+            if let Some(part) = association.recv(now) {
+                self.talker.take_part(now, id, part);
+            }
+            self.drain(now, id);
+        }
+    }
+
     /// Sends a message or a part of one; returns whether `send` accepted it.
     pub(crate) fn send(
         &mut self,

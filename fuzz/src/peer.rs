@@ -9,9 +9,11 @@ use anabranch_wire::chunk::{
     PathSequence, SackWriter, experimental_kind, kind,
 };
 use anabranch_wire::packet::Packet;
+use anabranch_wire::parameter::Parameters;
 use anabranch_wire::{Psn, Tsn, VerificationTag, crc32c};
 use bytes::Bytes;
 
+use crate::family::{Family, parameter};
 use crate::input::Input;
 use crate::node::Sent;
 
@@ -45,6 +47,7 @@ pub(crate) struct Peer {
     pub(crate) highest: Tsn,
     pub(crate) acked: Tsn,
     pub(crate) cookie: Bytes,
+    pub(crate) family: Family,
     /// Heartbeats that the peer can answer.
     heartbeats: VecDeque<Bytes>,
     /// Types of the chunks that the endpoint has sent since the last check.
@@ -70,6 +73,7 @@ impl Peer {
             highest: Tsn(0),
             acked: Tsn(0),
             cookie: Bytes::new(),
+            family: Family::new(tsn, false),
             heartbeats: VecDeque::new(),
             seen: Vec::new(),
         }
@@ -96,6 +100,11 @@ impl Peer {
         }
         for raw in packet.chunks().flatten() {
             self.seen.push(raw.kind);
+            if let Some([next, endpoint_next]) = self.family.observe(&raw) {
+                self.tsn = next;
+                self.highest = endpoint_next.minus(1);
+                self.acked = endpoint_next.minus(1);
+            }
             match Chunk::decode(raw) {
                 Ok(Chunk::Data(data)) if data.tsn.is_after(self.highest) => self.highest = data.tsn,
                 Ok(Chunk::IData(data)) if data.tsn.is_after(self.highest) => self.highest = data.tsn,
@@ -107,10 +116,10 @@ impl Peer {
                 }
                 Ok(Chunk::Init(init)) => {
                     self.endpoint_port = packet.header.source_port;
-                    self.meet(init.initiate_tag, init.initial_tsn);
+                    self.meet(init.initiate_tag, init.initial_tsn, &init.parameters);
                 }
                 Ok(Chunk::InitAck(ack)) => {
-                    self.meet(ack.initiate_tag, ack.initial_tsn);
+                    self.meet(ack.initiate_tag, ack.initial_tsn, &ack.parameters);
                     self.cookie = state_cookie(&ack);
                 }
                 _ => {}
@@ -127,7 +136,8 @@ impl Peer {
         }
     }
 
-    fn meet(&mut self, tag: VerificationTag, tsn: Tsn) {
+    fn meet(&mut self, tag: VerificationTag, tsn: Tsn, parameters: &Parameters) {
+        self.family.meet(parameters);
         self.endpoint_tag = tag.0;
         self.highest = tsn.minus(1);
         self.acked = tsn.minus(1);
@@ -149,21 +159,24 @@ impl Peer {
             value.extend_from_slice(&[0, 7, 0, 12, 1, 2, 3, 4, 5, 6, 7, 8]);
         }
         // The peer supports every extension.
-        value.extend_from_slice(&[0x80, 8, 0, 14, kind::FORWARD_TSN, kind::NR_SACK, kind::RE_CONFIG]);
-        let others = [
+        let mut kinds = vec![
+            kind::FORWARD_TSN,
+            kind::NR_SACK,
+            kind::RE_CONFIG,
             experimental_kind::SELECTIVE_FORWARD_TSN,
             kind::I_DATA,
             kind::I_FORWARD_TSN,
-        ];
-        value.extend_from_slice(&others);
-        let eca = [
             experimental_kind::E_DATA,
             experimental_kind::E_I_DATA,
             experimental_kind::COOP_SACK,
             experimental_kind::FORWARD_PSN,
         ];
-        value.extend_from_slice(&eca);
-        value.extend_from_slice(&[0, 0, 0xc0, 0, 0, 4]);
+        if self.family.signs {
+            kinds.extend([kind::AUTH, kind::ASCONF, kind::ASCONF_ACK]);
+            value.extend_from_slice(Family::parameters().as_bytes());
+        }
+        value.extend(parameter(0x8008, &kinds));
+        value.extend(parameter(0xC000, &[]));
         // An INIT of realistic size, because its answer may not be much larger.
         if kind == 1 {
             value.extend_from_slice(&[0x80, 5, 0, 64]);
