@@ -62,12 +62,7 @@ impl Victim {
 
     /// The same with a peer that has all extensions and the most streams, demands signatures of these chunk types, and signs its packets
     /// with this key.
-    pub(crate) fn with_family(
-        config: Config,
-        addresses: &[[u8; 4]],
-        signed: &[u8],
-        key: Key<'_>,
-    ) -> Self {
+    pub(crate) fn with_family(config: Config, addresses: &[[u8; 4]], signed: &[u8], key: Key<'_>) -> Self {
         Self::set_up(config, &FAMILY, addresses, u16::MAX, Some((signed, key)))
     }
 

@@ -19,6 +19,7 @@
 //!   in flight, the answer is "Request already in progress", so that two such requests that cross do not wait for each other.
 
 mod answer;
+mod former;
 mod request;
 
 use core::time::Duration;
@@ -40,6 +41,7 @@ use crate::send::SendQueue;
 use crate::seq::ExtendedTsn;
 use crate::time::Timestamp;
 use answer::Answers;
+use former::Former;
 pub(crate) use request::Change;
 use request::{Job, Requests};
 
@@ -90,27 +92,6 @@ struct Deferred {
     sequence: u32,
     last: ExtendedTsn,
     streams: StreamSelection,
-}
-
-/// TSNs of a direction from before a reset that changed them: a late chunk with such a TSN is discarded.
-#[derive(Clone, Copy, Debug)]
-struct Former {
-    next: Tsn,
-    until: Timestamp,
-}
-
-impl Former {
-    fn new(now: Timestamp, next: Tsn) -> Self {
-        Self {
-            next,
-            until: now + 2 * MSL,
-        }
-    }
-
-    /// Whether a TSN is of before the reset. TSNs of after it are 2³¹ away, or the fewer that the peer chose, and always later.
-    fn has(self, now: Timestamp, tsn: Tsn) -> bool {
-        now <= self.until && self.next.minus(1).distance_from(tsn) < 1 << 30
-    }
 }
 
 /// A chunk to be sent.
