@@ -64,8 +64,8 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Gives a message to the core, for a task that waits at `place` or has just called. Tasks before it in the queue take free
-/// room first. If the send buffer is full, only the core knows whether abandoning a message of lower priority makes room.
+/// Gives a message to the core, for a task that waits at `place` or has just called. Tasks before it in the queue of its stream take
+/// free room first. If there is none, only the core knows whether abandoning a message of lower priority makes room.
 fn give(
     state: &mut State,
     now: Timestamp,
@@ -75,10 +75,10 @@ fn give(
 ) -> Result<MessageId, SendError> {
     let behind = match place {
         Some(place) => !state.senders.is_next(place),
-        None => state.senders.has_before(state.core.stream_priority(stream)),
+        None => state.senders.has_any(stream),
     };
-    if behind && state.core.has_room() {
-        state.senders.wake_next();
+    if behind && state.core.has_room(stream) {
+        state.senders.wake_next(stream);
         return Err(SendError::BufferFull);
     }
     match work(state, now) {
@@ -119,9 +119,8 @@ impl Association {
     /// (`Config::buffers.send`); while the buffer is full, it waits. [`Association::drained`] waits for the acknowledgement.
     /// Cancel safe: the message is accepted as a whole or not at all.
     ///
-    /// Waiting tasks are served by the priority that their streams had when the tasks began to wait
-    /// ([`Association::set_stream_priority`]). Tasks of equal priority are served in the order of their calls, so that a
-    /// task that sends in a loop does not starve the others.
+    /// The tasks that wait on one stream are served in the order of their calls, so that a task that sends in a loop does not starve the
+    /// others. A stream that has filled its share of the send buffer delays no other stream.
     ///
     /// # Errors
     /// See [`SendError`].
@@ -138,11 +137,10 @@ impl Association {
         .await
     }
 
-    /// Sends a message without waiting, if the send buffer has room and no task of equal or higher stream priority waits
-    /// for it.
+    /// Sends a message without waiting, if the stream has room in the send buffer and no other task waits for it.
     ///
     /// # Errors
-    /// See [`SendError`]: [`SendError::BufferFull`] if the buffer is full or such a task waits.
+    /// See [`SendError`]: [`SendError::BufferFull`] if the stream has no room or another task waits for it.
     pub fn try_send(
         &self,
         stream: StreamId,
@@ -189,7 +187,7 @@ impl Association {
                 let place = waiting.as_ref().map(|waiting| waiting.place);
                 let answer = give(state, now, stream, place, &mut work);
                 let entered = (answer == Err(SendError::BufferFull) && place.is_none())
-                    .then(|| state.senders.enter(state.core.stream_priority(stream)));
+                    .then(|| state.senders.enter(stream));
                 (answer, entered)
             };
             let (answer, entered) = self.shared().with_later(attempt);
@@ -426,6 +424,12 @@ impl Association {
     #[must_use]
     pub fn stats(&self) -> AssociationStats {
         self.shared().read(|state| state.core.stats())
+    }
+
+    /// Bytes of user data that were given to `send` on this stream and not sent yet: the buffered amount, as of a WebRTC data channel.
+    #[must_use]
+    pub fn buffered_amount(&self, stream: StreamId) -> usize {
+        self.shared().read(|state| state.core.buffered_amount(stream))
     }
 
     /// Counters of an outbound stream; zero if no message was sent on it.

@@ -73,8 +73,8 @@ fn delay(text: &str) -> Result<Duration, String> {
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Schedule {
     /// Stream scheduler (RFC 8260): fcfs (first come, first served), rr (round-robin), rr-packet (round-robin per
-    /// packet), priority, fair (fair bandwidth) or wfq (weighted fair queueing) [default: fcfs; with --priority or
-    /// --low-priority-delay: priority; with --weight: wfq]
+    /// packet), priority, fair (fair bandwidth) or wfq (weighted fair queueing) [default: priority, in which
+    /// streams of equal priority take turns; with --weight: wfq]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
     scheduler: Option<Scheduler>,
     /// Stream priority, 0 to 65535; the lowest number is sent first. STREAM is a number or a range like 2-4 [default: 0]

@@ -199,10 +199,17 @@ pub struct BufferConfig {
     /// The receive buffer: the advertised receiver window (a_rwnd) when nothing waits to be read, in bytes of user data. At least
     /// 1,500 (RFC 9260 §3.3.2), default 1 MiB.
     pub receive: u32,
-    /// The send buffer: bytes of user data queued or not yet acknowledged from which on `send` answers
-    /// [`crate::SendError::BufferFull`]. At least 1, default 1 MiB. A single message may be larger: `send` accepts it while the buffer
-    /// is not full.
+    /// The send buffer: bytes of user data queued or not yet acknowledged. At least 1, default 1 MiB. While all streams together have
+    /// less, each accepts messages. Then a stream that has filled its share answers [`crate::SendError::BufferFull`], and others go on:
+    /// see `stream_shares`. A single message may be larger than the buffer: a stream that has room accepts it.
     pub send: usize,
+    /// Whether the streams share the send buffer fairly, so that a stream which has filled its share delays `send` of no other stream.
+    /// Default true. The share of a stream is what twice `send` leaves free: all of `send` for a single stream, two thirds of it for each
+    /// of two, and so on; all together stay below twice `send`, apart from the last message of each stream. A stream with nothing
+    /// buffered always accepts a message. With the scheduler [`SchedulerKind::Priority`] the data of less urgent classes does not count,
+    /// so each class in use may add twice `send`. False is for comparison with other stacks: the streams use one buffer, and all wait
+    /// when it is full.
+    pub stream_shares: bool,
     /// The factor by which `receive` and `send` may grow automatically, at least 1. The receive buffer grows when the application reads
     /// a whole window within half a second. The send buffer grows when half of it is in flight. Default 16, which fills a path of
     /// 1 Gbit/s and 130 ms; 1 turns growth off.
@@ -297,14 +304,14 @@ pub struct ReconfigurationConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SchedulerKind {
     /// Messages leave in the order in which they were given to `send` (RFC 8260 §3.1).
-    #[default]
     FirstComeFirstServed,
     /// Streams with data send in turn (RFC 8260 §3.2).
     RoundRobin,
     /// Streams with data send in turn, a packet each: the new data of a packet belongs to one stream (RFC 8260 §3.3).
     RoundRobinPerPacket,
-    /// The stream of the most urgent priority class sends; streams of equal priority send in turn (RFC 8260 §3.4). See
-    /// [`crate::Association::set_stream_priority`].
+    /// The stream of the most urgent priority class sends; streams of equal priority send in turn (RFC 8260 §3.4). The default: all streams
+    /// have equal priority until [`crate::Association::set_stream_priority`].
+    #[default]
     Priority,
     /// Streams with data send equal numbers of bytes (RFC 8260 §3.5).
     FairBandwidth,
@@ -350,6 +357,7 @@ impl Default for Config {
                 growth: 16,
                 receive: 1 << 20,
                 send: 1 << 20,
+                stream_shares: true,
                 max_message: 256 << 20,
                 partial_delivery_point: 256 << 10,
                 max_chunks: 65_536,
@@ -562,15 +570,19 @@ impl Config {
     }
 
     /// The same loss recovery and congestion control as RFC 9260: losses are detected by missing reports and T3-rtx; congestion control of
-    /// §7.2 with its initial window; `Max.Burst` and no pacing; no I bit. All other settings are those of [`Config::default`]. For
-    /// comparison with other stacks, and for experiments made with them.
+    /// §7.2 with its initial window; `Max.Burst` and no pacing; no I bit. Messages leave in the order of `send`, and all streams wait for
+    /// one send buffer. All other settings are those of [`Config::default`]. For comparison with other stacks, and for experiments made
+    /// with them.
     #[must_use]
     pub fn rfc9260() -> Self {
-        Self {
+        let mut config = Self {
             recovery: RecoveryRules::RFC9260,
             congestion_control: CongestionControl::Rfc9260,
+            scheduler: SchedulerKind::FirstComeFirstServed,
             ..Self::default()
-        }
+        };
+        config.buffers.stream_shares = false;
+        config
     }
 
     /// Settings for interactive traffic: messages that are useful for a short time only, such as video, games and remote control, also

@@ -9,8 +9,8 @@ use crate::config::SchedulerKind;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The send buffer is full; call again after [`crate::Event::Writable`].
-    #[error("the send buffer is full: wait until the association is writable")]
+    /// The stream has filled its share of the send buffer; call again after [`crate::Event::Writable`].
+    #[error("the send buffer is full: wait until the stream is writable")]
     BufferFull,
     /// The message is larger than `Config::buffers.max_message`.
     #[error("a message of {size} bytes is larger than the limit of {limit}")]

@@ -25,12 +25,13 @@ pub enum Event {
     Restarted,
     /// `recv` has a message. Reported once, and again only after `recv` has returned `None`.
     Readable,
-    /// The send buffer is no longer full. Reported once, after the first input that freed memory since `send` last answered
-    /// [`crate::SendError::BufferFull`]. It is not reported once for each caller that was refused, and not if the buffer grows
-    /// ([`crate::BufferConfig::growth`]). If several senders wait, the driver chooses their order, because
-    /// [`crate::Association::send`] accepts from whichever asks first: let the first try, then the next, until one is answered
-    /// `BufferFull`, which requests this event again.
-    Writable,
+    /// A stream has room again that had answered [`crate::SendError::BufferFull`]. Reported once, until the stream answers so again. If
+    /// several tasks send on one stream, the driver chooses their order: let the first try, then the next, until one is refused, which
+    /// requests this event again.
+    Writable(StreamId),
+    /// The buffered amount of this stream fell to the threshold of [`crate::Association::set_buffered_amount_low_threshold`] (the event
+    /// `bufferedamountlow` of WebRTC data channels).
+    BufferedAmountLow(StreamId),
     /// Everything sent is acknowledged (SENDER DRY, RFC 6458 §6.1.9). Reported once, until `send` accepts another message. Not reported
     /// if `send` accepted a message before the event was polled.
     Dry,

@@ -46,7 +46,7 @@ impl Greedy {
 
 impl Application for Greedy {
     fn on_event(&mut self, api: &mut HostApi<'_>, id: AssociationId, event: Event) {
-        if matches!(event, Event::Established { .. } | Event::Writable) {
+        if matches!(event, Event::Established { .. } | Event::Writable(_)) {
             self.fill(api, id);
         }
     }

@@ -150,7 +150,7 @@ impl Application for Talker {
         }
         match event {
             Event::Readable => self.read(now, id, association),
-            Event::Writable => self.send_backlog(now, association),
+            Event::Writable(_) => self.send_backlog(now, association),
             event => {
                 if matches!(event, Event::Established { .. }) {
                     self.send_backlog(now, association);

@@ -602,7 +602,7 @@ struct Notebook {
 
 impl Application for Notebook {
     fn on_event(&mut self, _api: &mut HostApi<'_>, _id: AssociationId, event: Event) {
-        self.writable += usize::from(event == Event::Writable);
+        self.writable += usize::from(event == Event::Writable(StreamId(0)));
     }
 }
 

@@ -477,7 +477,7 @@ impl State {
                 after.changed = true;
             }
             Event::Readable => after.readable = true,
-            Event::Writable => self.senders.wake_next(),
+            Event::Writable(stream) => self.senders.wake_next(stream),
             Event::Dry => {
                 self.dry = true;
                 after.changed = true;

@@ -256,7 +256,7 @@ impl Application for Source {
         if is_accepted {
             self.set_priorities(api);
         }
-        let takes_messages = matches!(event, Event::Established { .. } | Event::Writable);
+        let takes_messages = matches!(event, Event::Established { .. } | Event::Writable(_));
         if takes_messages && matches!(self.demand, Demand::Greedy(_)) {
             self.submit_due(api);
         }

@@ -169,7 +169,9 @@ impl Association {
         self.control.clear_chunks();
         self.notices.tell_undelivered(&mut self.sender, &mut self.paths);
         // Complete messages can still be read.
-        self.notices.on_input(self.receiver.is_readable(), false);
+        if self.receiver.is_readable() {
+            self.notices.on_readable();
+        }
         self.notices.tell_endpoint(match reason {
             CloseReason::Shutdown => EndpointEvent::ShutDown {
                 peer_tag: self.identity.peer_tag,

@@ -357,7 +357,7 @@ impl Association {
             }
         }
         if previous.is_setting_up() {
-            self.ending.on_set_up_complete(now, self.sender.buffered_bytes());
+            self.ending.on_set_up_complete(now, self.sender.buffer.bytes());
         }
     }
 

@@ -153,20 +153,23 @@ impl Association {
         if let Some(path) = options.path.filter(|path| !self.paths.has(*path)) {
             return Err(SendError::UnknownPath(path.0));
         }
-        if !message.is_empty() && !self.sender.has_room() {
+        if !message.is_empty() && !self.sender.has_room(stream) {
             let persistence = Persistence::new(options.reliability, now);
             if !self.sending(now, |sender, cx| sender.make_room_for(cx, stream, persistence)) {
-                self.notices.want_writable();
+                self.sender.refuse(stream);
                 return Err(SendError::BufferFull);
             }
         }
-        let len = message.len();
+        let before = self.sender.queue.bytes();
         options.complete(&self.config.partial_reliability);
         let id = self
             .sender
             .queue
             .push(now, stream, message, &options, is_part, end)?;
-        self.ending.on_more(len);
+        // A part of a message that was dropped meanwhile is dropped too.
+        let added = self.sender.queue.bytes() - before;
+        self.sender.count(stream, added);
+        self.ending.on_more(added);
         if end {
             self.counters.messages_sent += 1;
         }
@@ -174,10 +177,33 @@ impl Association {
         Ok(id)
     }
 
-    /// Whether the send buffer is not full: [`Association::send`] then accepts a message of any length up to the limit.
+    /// Whether [`Association::send`] accepts a message on this stream, of any length up to `max_message`
+    /// ([`crate::BufferConfig::send`]).
     #[must_use]
-    pub fn has_room(&self) -> bool {
-        self.sender.has_room()
+    pub fn has_room(&self, stream: StreamId) -> bool {
+        self.sender.has_room(stream)
+    }
+
+    /// Bytes of user data that were given to [`Association::send`] on this stream and not sent yet, as the buffered amount of a WebRTC data
+    /// channel.
+    #[must_use]
+    pub fn buffered_amount(&self, stream: StreamId) -> usize {
+        self.sender.queue.buffered_amount(stream)
+    }
+
+    /// From now on, [`Event::BufferedAmountLow`] tells when the buffered amount of this stream falls from above `threshold` to it or below
+    /// (in bytes). `None`, the default, tells nothing.
+    ///
+    /// # Errors
+    /// [`SendError::InvalidStream`].
+    pub fn set_buffered_amount_low_threshold(
+        &mut self,
+        stream: StreamId,
+        threshold: Option<usize>,
+    ) -> Result<(), SendError> {
+        self.sender
+            .queue
+            .set_buffered_amount_low_threshold(stream, threshold)
     }
 
     /// The next message, or part of a message, if there is one. Reading opens the receive window, so drain the association afterwards.
@@ -238,7 +264,6 @@ impl Association {
             phase: self.state.data_phase(),
             capabilities: self.capabilities,
             signer: self.authentication.signer(),
-            application_waits: self.notices.wants_writable(),
         };
         (assembler, cx)
     }
@@ -248,7 +273,8 @@ impl Association {
         if core::mem::take(&mut self.sender.happened.answered) {
             self.error_count = 0;
         }
-        if self.sender.happened.concerns_others() {
+        self.sender.settle_buffer();
+        if self.sender.has_news() {
             self.pass_on();
         }
     }
@@ -263,6 +289,9 @@ impl Association {
         }
         for path in happened.changed.drain(..) {
             self.notices.tell_path(self.paths.path(path));
+        }
+        for stream in self.sender.queue.take_low() {
+            self.notices.tell(Event::BufferedAmountLow(stream));
         }
         if let Some(what) = happened.violation.take() {
             self.abort_for_violation(what);
@@ -283,11 +312,14 @@ impl Association {
     fn after_input(&mut self, now: Timestamp) {
         self.reconfigure(now).advance();
         self.advance_shutdown(now);
-        let writable = self.notices.wants_writable()
-            && self.has_room()
-            && self.state.begins_messages()
-            && !self.ending.is_asked();
-        self.notices.on_input(self.receiver.is_readable(), writable);
+        if self.receiver.is_readable() {
+            self.notices.on_readable();
+        }
+        if self.sender.buffer.has_refused() && self.state.begins_messages() && !self.ending.is_asked() {
+            while let Some(stream) = self.sender.buffer.take_writable() {
+                self.notices.tell(Event::Writable(stream));
+            }
+        }
         // If the association ended with messages left, both queues are empty, but no event may follow `Closed`.
         if !self.state.is_closed() && self.sender.is_empty() {
             self.notices.on_dry();
@@ -320,7 +352,8 @@ impl Association {
         let (mut assembler, mut cx) = self.parts(now);
         let transmit = assembler.build_batch(&mut cx, buffer, max_datagrams);
         self.exhausted = (assembler.search == Search::Exhausted).then_some(now);
-        if self.sender.happened.concerns_others() {
+        self.sender.settle_buffer();
+        if self.sender.has_news() {
             self.pass_on();
         }
         transmit

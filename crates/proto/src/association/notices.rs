@@ -29,7 +29,6 @@ pub(crate) struct Notices {
     streams: usize,
     endpoint_events: VecDeque<EndpointEvent>,
     readable_told: bool,
-    writable_wanted: bool,
     dry_told: bool,
 }
 
@@ -85,6 +84,7 @@ impl Notices {
         let sent = sender.outstanding.drain(paths).filter(|chunk| !chunk.abandoned);
         let mut failed: Vec<_> = sent.map(|chunk| chunk.fragment.undelivered()).collect();
         failed.extend(sender.queue.drain().iter().map(UnsentMessage::undelivered));
+        sender.buffer.clear();
         failed.sort_by_key(|undelivered| undelivered.message);
         failed.dedup_by_key(|undelivered| undelivered.message);
         for undelivered in failed {
@@ -109,16 +109,6 @@ impl Notices {
         self.endpoint_events.pop_front()
     }
 
-    /// The send buffer was found full.
-    pub(crate) fn want_writable(&mut self) {
-        self.writable_wanted = true;
-    }
-
-    /// Whether the application waits for room in the send buffer.
-    pub(crate) fn wants_writable(&self) -> bool {
-        self.writable_wanted
-    }
-
     /// A message was accepted: an event `Dry` that was not polled yet is removed, because it no longer holds.
     pub(crate) fn on_data(&mut self) {
         if core::mem::take(&mut self.dry_told) {
@@ -131,15 +121,11 @@ impl Notices {
         self.readable_told = false;
     }
 
-    /// Called after any input: reports once that messages can be read or sent.
-    pub(crate) fn on_input(&mut self, readable: bool, writable: bool) {
-        if readable && !self.readable_told {
+    /// Messages can be read: reports it once.
+    pub(crate) fn on_readable(&mut self) {
+        if !self.readable_told {
             self.readable_told = true;
             self.tell(Event::Readable);
-        }
-        if writable {
-            self.writable_wanted = false;
-            self.tell(Event::Writable);
         }
     }
 

@@ -26,6 +26,7 @@ impl Association {
     pub fn set_scheduler(&mut self, scheduler: SchedulerKind) {
         self.exhausted = None;
         self.sender.queue.set_scheduler(scheduler);
+        self.sender.sort_buffer();
     }
 
     /// Sets the priority class of a stream. Class 0, the default, is the most urgent. While a stream of one class has data, no stream of
@@ -38,6 +39,7 @@ impl Association {
         self.exhausted = None;
         check_priorities(&self.sender.queue, stream)?;
         self.sender.queue.set_priorities(stream, stream, priority);
+        self.sender.sort_buffer();
         Ok(())
     }
 
@@ -51,6 +53,7 @@ impl Association {
         check_priorities(&self.sender.queue, first.max(last))?;
         let priority = self.sender.queue.priority(first);
         self.sender.queue.set_priorities(first, last, priority);
+        self.sender.sort_buffer();
         Ok(())
     }
 
@@ -63,6 +66,7 @@ impl Association {
         self.exhausted = None;
         check_priorities(&self.sender.queue, StreamId(0))?;
         self.sender.queue.reset_priorities(true);
+        self.sender.sort_buffer();
         Ok(())
     }
 
@@ -74,6 +78,7 @@ impl Association {
         self.exhausted = None;
         check_priorities(&self.sender.queue, StreamId(0))?;
         self.sender.queue.reset_priorities(false);
+        self.sender.sort_buffer();
         Ok(())
     }
 

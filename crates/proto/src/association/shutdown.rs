@@ -116,7 +116,7 @@ impl Association {
         if self.state.is_closed() {
             return;
         }
-        self.ending.ask(now, self.sender.buffered_bytes());
+        self.ending.ask(now, self.sender.buffer.bytes());
         self.advance_shutdown(now);
     }
 
@@ -128,7 +128,7 @@ impl Association {
         if !matches!(self.state, State::ShutdownPending | State::ShutdownReceived) {
             return;
         }
-        self.ending.on_left(now, self.sender.buffered_bytes());
+        self.ending.on_left(now, self.sender.buffer.bytes());
         if self.sender.is_empty() {
             self.state = match self.state {
                 State::ShutdownReceived => State::ShutdownAckSent(Request::unlimited()),
@@ -163,7 +163,7 @@ impl Association {
         match self.state {
             State::Established | State::ShutdownPending => {
                 self.state = State::ShutdownReceived;
-                self.ending.begin(now, self.sender.buffered_bytes());
+                self.ending.begin(now, self.sender.buffer.bytes());
                 self.notices.tell(Event::PeerShutdown);
                 if acknowledges {
                     self.sending(now, |sender, cx| sender.on_shutdown_cumulative(cx, cumulative));

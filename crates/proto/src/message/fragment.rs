@@ -53,6 +53,8 @@ pub(crate) struct UnsentMessage {
     pub(crate) message: MessageId,
     pub(crate) stream: StreamId,
     pub(crate) context: u64,
+    /// Bytes of user data that were not sent.
+    pub(crate) size: usize,
     /// Whether a part of it was sent.
     pub(crate) begun: bool,
     /// If a part was sent: as in [`Fragment`].

@@ -27,6 +27,7 @@ pub(crate) use outcome::{AckOutcome, Answer, InvalidAck, PathOutcome};
 use super::detect::Detector;
 use super::episode::Episodes;
 use super::identity::Identity;
+use super::retained::Retained;
 use super::tail::Tail;
 use super::undo::Undo;
 use crate::config::{LossDetection, MultipathConfig, RecoveryRules};
@@ -70,8 +71,8 @@ pub(crate) struct Outstanding {
     identity: Option<Identity>,
     /// The chunks in state `Lost`.
     lost: Runs,
-    /// Bytes of user data in the ring.
-    bytes: usize,
+    /// The user data in the ring.
+    retained: Retained,
     /// Bytes of the chunks in `acked`, with headers and padding.
     held: usize,
     rules: RecoveryRules,
@@ -114,7 +115,7 @@ impl Outstanding {
             held: 0,
             open: BTreeMap::new(),
             lost: Runs::default(),
-            bytes: 0,
+            retained: Retained::default(),
             rules,
             multipath,
             suspects: BTreeMap::new(),
@@ -130,7 +131,12 @@ impl Outstanding {
 
     /// Bytes of user data kept for retransmission: neither cumulatively acknowledged nor non-renegable.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.retained.bytes()
+    }
+
+    /// The bytes of user data that were freed of each stream since the last call.
+    pub(crate) fn take_freed(&mut self) -> impl Iterator<Item = (StreamId, usize)> {
+        self.retained.take_freed()
     }
 
     /// Of [`Outstanding::bytes`], those acknowledged in gap ack blocks. The cost is the number of these chunks.
@@ -179,7 +185,7 @@ impl Outstanding {
     pub(crate) fn push(&mut self, fragment: Fragment, path: &mut Path, now: Timestamp) -> u64 {
         let index = self.next_index();
         let links = self.link(&fragment);
-        self.bytes += fragment.payload.len();
+        self.retained.add(fragment.payload.len());
         let (wire, payload) = (fragment.wire_len(), fragment.payload.len());
         let sequence = path.flight.push(index, false, now, wire, payload);
         self.hasty += usize::from(fragment.haste.early_discard);
@@ -235,7 +241,7 @@ impl Outstanding {
     /// Removes and returns all chunks, in order, when the association ends or restarts.
     pub(crate) fn drain(&mut self, paths: &mut Paths) -> impl Iterator<Item = Chunk> {
         self.base = self.next_index();
-        self.bytes = 0;
+        self.retained.clear();
         self.held = 0;
         self.acked.clear();
         self.renegable.clear();

@@ -1,5 +1,6 @@
 //! The send queue: messages that wait for their first transmission, stream schedulers (RFC 8260 §3), and the chunks of user data.
 
+mod buffer;
 mod data_format;
 mod perishable;
 mod scheduler;
@@ -7,5 +8,6 @@ mod send_queue;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod send_queue_model;
 
+pub(crate) use buffer::SendBuffer;
 pub(crate) use data_format::{DataFormat, Label, TransmissionName};
 pub(crate) use send_queue::SendQueue;

@@ -110,6 +110,7 @@ impl Message {
             message: self.id,
             stream,
             context: self.context,
+            size: self.size(),
             begun: self.begun,
         }
     }
@@ -126,6 +127,14 @@ struct OutboundStream {
     /// Whether messages are held back until the stream is reset: see [`Hold`].
     held: bool,
     stats: StreamStats,
+    /// The buffered amount at which the application is told: see `SendQueue::low`.
+    low_threshold: Option<usize>,
+}
+
+/// Whether the buffered amount of a stream, `now`, fell to its threshold when `bytes` left.
+#[inline]
+fn is_low_after(threshold: Option<usize>, now: usize, bytes: usize) -> bool {
+    threshold.is_some_and(|low| now <= low && now + bytes > low)
 }
 
 /// The queued messages of all streams.
@@ -149,6 +158,8 @@ pub(crate) struct SendQueue {
     /// The streams whose messages were numbered since the last reset of all streams: each is in the list once. No others are visited when
     /// the peer asks for a reset of all streams, however often it asks.
     numbered: Vec<StreamId>,
+    /// Streams whose buffered amount has fallen to their threshold.
+    low: Vec<StreamId>,
 }
 
 impl SendQueue {
@@ -166,6 +177,7 @@ impl SendQueue {
             perishable: Perishable::default(),
             hold: None,
             numbered: Vec::new(),
+            low: Vec::new(),
         }
     }
 
@@ -183,6 +195,40 @@ impl SendQueue {
     /// Sets the negotiated data format: with I-DATA, fragments of several messages may alternate (RFC 8260).
     pub(crate) fn set_format(&mut self, format: DataFormat) {
         self.format = format;
+    }
+
+    /// Bytes of user data queued on a stream.
+    pub(crate) fn buffered_amount(&self, stream: StreamId) -> usize {
+        self.stream(stream).map_or(0, |stream| stream.stats.queued_bytes)
+    }
+
+    pub(crate) fn set_buffered_amount_low_threshold(
+        &mut self,
+        stream: StreamId,
+        threshold: Option<usize>,
+    ) -> Result<(), SendError> {
+        self.check(stream)?;
+        self.streams.touch(stream).get_or_insert_default().low_threshold = threshold;
+        Ok(())
+    }
+
+    /// Whether the buffered amount of a stream has fallen to its threshold.
+    pub(crate) fn has_low(&self) -> bool {
+        !self.low.is_empty()
+    }
+
+    /// The streams whose buffered amount has fallen to their threshold since the last call.
+    pub(crate) fn take_low(&mut self) -> impl Iterator<Item = StreamId> {
+        self.low.drain(..)
+    }
+
+    /// Refuses a stream that does not exist.
+    fn check(&self, stream: StreamId) -> Result<(), SendError> {
+        let streams = self.stream_count;
+        if stream.0 >= streams {
+            return Err(SendError::InvalidStream { stream, streams });
+        }
+        Ok(())
     }
 
     /// Bytes of user data queued.
@@ -217,12 +263,7 @@ impl SendQueue {
         is_part: bool,
         end: bool,
     ) -> Result<MessageId, SendError> {
-        if stream.0 >= self.stream_count {
-            return Err(SendError::InvalidStream {
-                stream,
-                streams: self.stream_count,
-            });
-        }
+        self.check(stream)?;
         let next_message = MessageId(self.next_message);
         let size = part.len();
         let state = self.streams.touch(stream).get_or_insert_default();
@@ -291,6 +332,11 @@ impl SendQueue {
         self.locked.or_else(|| self.scheduler.peek())
     }
 
+    /// The priority class of a stream; 0 where there are no classes.
+    pub(crate) fn class(&self, stream: StreamId) -> u16 {
+        self.scheduler.class(stream)
+    }
+
     /// The priority class of the next fragment; 0, the most urgent, where there are no classes.
     pub(crate) fn next_class(&self) -> u16 {
         self.next_stream()
@@ -356,6 +402,9 @@ impl SendQueue {
         };
         let id_of_it = message.id;
         stream.stats.queued_bytes -= len;
+        if is_low_after(stream.low_threshold, stream.stats.queued_bytes, len) {
+            self.low.push(id);
+        }
         self.bytes -= len;
         if ending {
             let waited = now.saturating_duration_since(message.queued_at);
@@ -424,29 +473,44 @@ impl SendQueue {
         None
     }
 
-    /// Removes and returns the messages to be abandoned for a message of `bytes` and this persistence on `stream`, the least important
-    /// first, if that frees enough memory; otherwise removes none.
+    /// Removes and returns the messages to be abandoned for a message of this persistence on `stream`, the least important first: `own`
+    /// bytes of the stream itself or, if it has less, `all` bytes of any streams. If neither can be freed, removes none.
     pub(crate) fn make_room(
         &mut self,
-        bytes: usize,
+        own: Option<usize>,
+        all: usize,
         stream: StreamId,
         newcomer: Persistence,
     ) -> Vec<UnsentMessage> {
         let newcomer = Importance::new(self.scheduler.class(stream), newcomer);
+        let victims = own
+            .and_then(|own| self.victims(newcomer, own, |of| of == stream))
+            .or_else(|| self.victims(newcomer, all, |_| true));
+        let mut drop = |(message, stream)| self.drop_message(stream, message);
+        victims.into_iter().flatten().filter_map(&mut drop).collect()
+    }
+
+    /// The messages of such streams that have together at least this many bytes.
+    fn victims(
+        &self,
+        newcomer: Importance,
+        bytes: usize,
+        of: impl Fn(StreamId) -> bool,
+    ) -> Option<Vec<(MessageId, StreamId)>> {
         let mut victims = Vec::new();
         let mut freed = 0;
-        for (message, stream) in self.perishable.victims(newcomer) {
+        for (message, stream) in self
+            .perishable
+            .victims(newcomer)
+            .filter(|(_, stream)| of(*stream))
+        {
             if freed >= bytes {
                 break;
             }
             freed += self.message(stream, message).map_or(0, Message::size);
-            victims.push((stream, message));
+            victims.push((message, stream));
         }
-        if freed < bytes {
-            return Vec::new();
-        }
-        let mut drop = |(stream, message)| self.drop_message(stream, message);
-        victims.drain(..).filter_map(&mut drop).collect()
+        (freed >= bytes).then_some(victims)
     }
 
     fn message(&self, stream: StreamId, id: MessageId) -> Option<&Message> {
@@ -478,6 +542,9 @@ impl SendQueue {
         self.directed -= usize::from(message.path.is_some());
         let stream = self.streams.at_mut(id)?.as_deref_mut()?;
         stream.stats.queued_bytes -= size;
+        if is_low_after(stream.low_threshold, stream.stats.queued_bytes, size) {
+            self.low.push(id);
+        }
         stream.stats.queued_messages -= 1;
         if !message.complete {
             stream.dropping = Some(message.id);

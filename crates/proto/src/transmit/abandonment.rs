@@ -40,16 +40,18 @@ impl Sender {
 
     /// Frees send buffer for a message by abandoning less important ones.
     pub(super) fn make_room(&mut self, cx: &mut Cx<'_>, stream: StreamId, persistence: Persistence) -> bool {
-        let excess = (self.buffered_bytes() + 1).saturating_sub(self.limit);
-        for unsent in self.queue.make_room(excess, stream, persistence) {
+        let own = self.buffer.excess(stream, self.queue.class(stream));
+        let all = (self.buffer.bytes() + 1).saturating_sub(self.buffer.limit());
+        for unsent in self.queue.make_room(own, all, stream, persistence) {
             self.on_dropped(cx, unsent);
         }
-        self.buffered_bytes() < self.limit
+        self.has_room(stream)
     }
 
     /// A message was removed from the queue. If a part of it was sent, its rest takes one TSN that is never sent, so that the next message
     /// does not follow a middle fragment.
     fn on_dropped(&mut self, cx: &mut Cx<'_>, unsent: UnsentMessage) {
+        self.buffer.free(unsent.stream, unsent.size);
         if unsent.begun {
             self.outstanding.abandon_open(unsent.stream, unsent.message);
             let path = cx.paths.data_path();
@@ -78,6 +80,7 @@ impl Sender {
         let rest =
             (!abandoned.complete).then(|| self.queue.drop_message(undelivered.stream, abandoned.message));
         if let Some(unsent) = rest.flatten() {
+            self.buffer.free(unsent.stream, unsent.size);
             let path = self.outstanding.chunk(index).path;
             self.outstanding
                 .push_abandoned(self.queue.end_of(unsent), path, cx.now);

@@ -262,13 +262,13 @@ impl Sender {
         };
         let paths = cx.paths.active_count().max(1);
         let share = |split: bool, whole: usize| if split { whole / paths } else { usize::MAX };
-        let full = self.buffered_bytes() >= self.limit || cx.application_waits;
+        let full = self.buffer.bytes() >= self.buffer.limit() || self.buffer.has_refused();
         Offer {
             size: self.queue.format().wire_len(len),
             queued: if full { usize::MAX } else { self.queue.bytes() },
             send_window: most,
             receive_window: (peer_takes + self.outstanding.held()).min(held),
-            share: share(multipath.split_send_buffer, self.limit)
+            share: share(multipath.split_send_buffer, self.buffer.limit())
                 .min(share(multipath.split_receive_buffer, peer_takes)),
             max_burst: cx.config.max_burst,
             less_urgent: self.queue.next_class() > 0,
@@ -285,7 +285,7 @@ impl Sender {
         let in_flight = cx.paths.payload_in_flight();
         let blocked = match self.next_payload_len(cx) {
             Some(len) => len > self.window.left(in_flight),
-            None => cx.application_waits,
+            None => self.buffer.has_refused(),
         };
         let index = self.outstanding.base();
         let chunk = self.outstanding.chunk(index);

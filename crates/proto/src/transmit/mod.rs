@@ -35,7 +35,7 @@ use crate::message::{AbandonPolicy, Persistence};
 use crate::negotiation::{Capabilities, Negotiated};
 use crate::path::{PathId, Paths};
 use crate::recovery::{AckOutcome, Outstanding};
-use crate::send::SendQueue;
+use crate::send::{SendBuffer, SendQueue};
 use crate::stats::Counters;
 use crate::time::Timestamp;
 
@@ -101,8 +101,6 @@ pub(crate) struct Cx<'a> {
     pub(crate) capabilities: Capabilities,
     /// Signs the chunks that the peer requires to be authenticated (RFC 4895), if there are any.
     pub(crate) signer: Option<&'a Signer>,
-    /// The application waits until the send buffer is no longer full.
-    pub(crate) application_waits: bool,
 }
 
 impl Cx<'_> {
@@ -127,7 +125,7 @@ pub(crate) struct Happened {
 
 impl Happened {
     /// Whether there are such events.
-    pub(crate) fn concerns_others(&self) -> bool {
+    fn concerns_others(&self) -> bool {
         !self.abandoned.is_empty() || !self.changed.is_empty() || self.violation.is_some()
     }
 }
@@ -140,8 +138,7 @@ pub(crate) struct Sender {
     pub(crate) window: PeerWindow,
     /// When the closed window of the peer is probed (§6.1 A).
     window_probe: Option<Timestamp>,
-    /// Size of the send buffer: when this many bytes are buffered, no messages are accepted.
-    limit: usize,
+    pub(crate) buffer: SendBuffer,
     /// When messages are abandoned.
     policy: AbandonPolicy,
     sources: ControlSources,
@@ -162,7 +159,7 @@ impl Sender {
             outstanding: Outstanding::new(initial_tsn, config.recovery, config.multipath),
             window: PeerWindow::default(),
             window_probe: None,
-            limit: config.buffers.send,
+            buffer: SendBuffer::new(config.buffers.send, config.buffers.stream_shares),
             policy: AbandonPolicy::default(),
             sources: ControlSources::new(config),
             happened: Happened::default(),
@@ -206,6 +203,9 @@ impl Sender {
         self.sources.forward.set_format(format);
         self.queue.set_format(format);
         let unsent = self.queue.set_stream_count(negotiated.outbound_streams);
+        unsent
+            .iter()
+            .for_each(|unsent| self.buffer.free(unsent.stream, unsent.size));
         unsent.iter().map(|unsent| unsent.undelivered()).collect()
     }
 
@@ -246,34 +246,68 @@ impl Sender {
 
 /// The send buffer.
 impl Sender {
-    /// Bytes that count against the send buffer.
-    pub(crate) fn buffered_bytes(&self) -> usize {
-        self.queue.bytes() + self.outstanding.bytes()
+    /// Whether a stream accepts messages.
+    pub(crate) fn has_room(&self, stream: StreamId) -> bool {
+        self.buffer.has_room(stream, self.queue.class(stream))
     }
 
-    /// Whether the send buffer is not full.
-    pub(crate) fn has_room(&self) -> bool {
-        self.buffered_bytes() < self.limit
+    /// A message, or a part of one, was queued.
+    #[inline]
+    pub(crate) fn count(&mut self, stream: StreamId, bytes: usize) {
+        self.buffer.add(stream, self.queue.class(stream), bytes);
     }
 
-    /// Frees send buffer for a message if the buffer is full: by enlarging it, or by abandoning less important messages.
+    /// A message was refused because its stream has no room.
+    pub(crate) fn refuse(&mut self, stream: StreamId) {
+        self.buffer.refuse(stream, self.queue.class(stream));
+    }
+
+    /// Whether something happened that concerns the association.
+    pub(crate) fn has_news(&self) -> bool {
+        self.happened.concerns_others() || self.queue.has_low()
+    }
+
+    /// Frees send buffer for a message if its stream has no room: by enlarging the buffer, or by abandoning less important messages.
     pub(crate) fn make_room_for(
         &mut self,
         cx: &mut Cx<'_>,
         stream: StreamId,
         persistence: Persistence,
     ) -> bool {
-        self.has_room() || self.grow(cx) || self.make_room(cx, stream, persistence)
+        loop {
+            if self.has_room(stream) {
+                return true;
+            }
+            if !self.grow(cx) {
+                return self.make_room(cx, stream, persistence);
+            }
+        }
     }
 
     /// Enlarges the send buffer if half of it is in flight: the network could carry more.
     fn grow(&mut self, cx: &Cx<'_>) -> bool {
         let buffers = &cx.config.buffers;
         let most = buffers.send.saturating_mul(buffers.growth as usize);
-        let grows = self.limit < most && cx.paths.payload_in_flight() >= self.limit / 2;
+        let limit = self.buffer.limit();
+        let grows = limit < most && cx.paths.payload_in_flight() >= limit / 2;
         if grows {
-            self.limit = (2 * self.limit).min(most);
+            self.buffer.set_limit((2 * limit).min(most));
         }
         grows
+    }
+
+    /// The priority classes of the streams have changed.
+    pub(crate) fn sort_buffer(&mut self) {
+        let queue = &self.queue;
+        self.buffer.set_classes(|stream| queue.class(stream));
+    }
+
+    /// Counts what was acknowledged or abandoned. Called after each step that may have freed user data.
+    #[inline]
+    pub(crate) fn settle_buffer(&mut self) {
+        for (stream, bytes) in self.outstanding.take_freed() {
+            self.buffer.free(stream, bytes);
+        }
+        debug_assert_eq!(self.buffer.bytes(), self.queue.bytes() + self.outstanding.bytes());
     }
 }

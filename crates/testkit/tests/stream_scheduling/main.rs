@@ -4,5 +4,6 @@ mod fixture;
 mod full_buffer;
 mod losses;
 mod order;
+mod shares;
 mod statistics;
 mod thin_link;

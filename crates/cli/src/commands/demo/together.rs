@@ -74,7 +74,7 @@ fn feed(association: &mut Association, now: Timestamp) {
 impl Application for Source {
     fn on_event(&mut self, api: &mut HostApi<'_>, id: AssociationId, event: Event) {
         let now = api.now();
-        if let (Event::Writable, Some(association)) = (event, api.association(id)) {
+        if let (Event::Writable(_), Some(association)) = (event, api.association(id)) {
             feed(association, now);
         }
     }

@@ -45,7 +45,7 @@ impl Outstanding {
                 self.lost.remove(Run::of(next));
             }
             if chunk.state == ChunkState::Abandoned {
-                self.bytes -= chunk.free();
+                chunk.free(&mut self.retained);
             }
             let [_, behind] = chunk.links;
             if behind == 0 {
@@ -211,9 +211,7 @@ impl Outstanding {
             for index in newly.first..=newly.last {
                 let chunk = &mut self.chunks[(index - self.base) as usize];
                 chunk.state = ChunkState::Kept;
-                let freed = chunk.free();
-                self.bytes -= freed;
-                outcome.freed_early += freed;
+                outcome.freed_early += chunk.free(&mut self.retained);
             }
         }
         if any {
@@ -228,7 +226,7 @@ impl Outstanding {
             detector,
             chunks,
             base,
-            bytes,
+            retained,
             rules,
             acked,
             ..
@@ -245,7 +243,7 @@ impl Outstanding {
                 }
                 chunk.leave(paths);
                 chunk.state = ChunkState::Abandoned;
-                *bytes -= chunk.free();
+                chunk.free(retained);
                 outcome.abandoned.push(index);
                 outcome.early_discards += 1;
                 if rules.early_discard_reduces {

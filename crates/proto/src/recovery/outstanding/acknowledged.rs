@@ -180,7 +180,7 @@ impl Outstanding {
                 break;
             };
             let len = chunk.fragment.payload.len();
-            self.bytes -= len;
+            self.retained.free(chunk.fragment.stream, len);
             self.abandoned -= usize::from(chunk.abandoned);
             self.hasty -= usize::from(chunk.fragment.haste.early_discard);
             if chunk.state.is_acked() {

@@ -1,5 +1,6 @@
 //! An outstanding chunk and its state (RFC 9260 §6.2.1; RFC 3758 §3.5 for abandoned chunks).
 
+use super::super::retained::Retained;
 use crate::message::Fragment;
 use crate::path::{Fate, PathId, Paths, SendNo};
 use crate::time::Timestamp;
@@ -75,7 +76,9 @@ impl Chunk {
     }
 
     /// Frees the user data, which is no longer needed; returns how many bytes.
-    pub(super) fn free(&mut self) -> usize {
-        core::mem::take(&mut self.fragment.payload).len()
+    pub(super) fn free(&mut self, retained: &mut Retained) -> usize {
+        let bytes = core::mem::take(&mut self.fragment.payload).len();
+        retained.free(self.fragment.stream, bytes);
+        bytes
     }
 }

@@ -1,5 +1,6 @@
 //! Chunks declared lost: by missing reports (fast retransmit, RFC 9260 §7.2.4), by T3-rtx (§6.3.3), or for chunk rescheduling.
 
+use super::super::retained::Retained;
 use super::chunk::{Chunk, ChunkState};
 use super::{AckOutcome, Outstanding, named};
 use std::collections::VecDeque;
@@ -44,7 +45,7 @@ impl Outstanding {
             chunk.fast_retransmitted = false;
             if chunk.abandoned {
                 chunk.state = ChunkState::Abandoned;
-                self.bytes -= chunk.free();
+                chunk.free(&mut self.retained);
             } else {
                 chunk.state = ChunkState::Lost { timed_out: true };
                 self.lost.insert(Run::of(sending.tsn));
@@ -74,7 +75,7 @@ impl Outstanding {
             chunks,
             lost,
             base,
-            bytes,
+            retained,
             suspects,
             acked,
             ..
@@ -83,7 +84,7 @@ impl Outstanding {
             chunks,
             base: *base,
             lost,
-            bytes,
+            retained,
             suspects,
             judge,
             outcome,
@@ -107,7 +108,7 @@ impl Outstanding {
             chunks: &mut self.chunks,
             base: self.base,
             lost: &mut self.lost,
-            bytes: &mut self.bytes,
+            retained: &mut self.retained,
             suspects: &mut self.suspects,
             judge,
             outcome,
@@ -123,7 +124,7 @@ struct Loss<'a> {
     chunks: &'a mut VecDeque<Chunk>,
     base: u64,
     lost: &'a mut Runs,
-    bytes: &'a mut usize,
+    retained: &'a mut Retained,
     suspects: &'a mut named::Suspects,
     judge: &'a Judge,
     outcome: &'a mut AckOutcome,
@@ -143,8 +144,7 @@ impl Loss<'_> {
         chunk.fast_retransmitted = true;
         if self.judge.abandons(chunk) {
             chunk.state = ChunkState::Abandoned;
-            let freed = chunk.free();
-            *self.bytes -= freed;
+            chunk.free(self.retained);
             self.outcome.abandoned.push(index);
         } else {
             chunk.state = ChunkState::Lost { timed_out: false };
