@@ -37,11 +37,11 @@ use crate::event::{CloseReason, EndpointEvent, Event};
 use crate::extension::auth::Authentication;
 use crate::extension::dynamic_addresses::DynamicAddresses;
 use crate::extension::reconfiguration::Reconfiguration;
-use crate::message::{MessageId, MessagePart, Persistence, SendOptions};
+use crate::message::{MessageId, MessagePart, Persistence, SendOptions, StreamItem};
 use crate::negotiation::{Capabilities, CookieMint};
 use crate::path::{PathId, PathState, Paths};
 use crate::random::Random;
-use crate::receive::Receiver;
+use crate::receive::{Receiver, StreamNews};
 use crate::stats::{AssociationStats, Counters, StreamStats};
 use crate::time::Timestamp;
 use crate::transmit::{Assembler, Cx, Search, Sender, Transmit};
@@ -220,6 +220,37 @@ impl Association {
         part
     }
 
+    /// From now on, [`Association::recv_from`] returns the messages of this stream, and [`Association::recv`] does not; this holds for
+    /// messages that wait already. With `false`, `recv` returns them again. Unread messages of any stream fill the one receive window of the
+    /// association.
+    pub fn set_separate(&mut self, now: Timestamp, stream: StreamId, separate: bool) {
+        self.exhausted = None;
+        self.receiver.set_separate(stream, separate);
+        self.after_input(now);
+    }
+
+    /// Whether each stream on which the peer sends, and that is not read separately yet, is read separately from its next message on, which
+    /// [`Event::StreamOpened`] tells. Default false.
+    pub fn separate_new_streams(&mut self, now: Timestamp, on: bool) {
+        self.exhausted = None;
+        self.receiver.separate_new(on);
+        self.after_input(now);
+    }
+
+    /// The next message, or part of a message, of a stream that is read separately ([`Association::set_separate`]); otherwise as
+    /// [`Association::recv`].
+    pub fn recv_from(&mut self, now: Timestamp, stream: StreamId) -> Option<StreamItem> {
+        let item = self.receiver.recv_from(now, stream);
+        if self.receiver.window_update_due() {
+            self.exhausted = None;
+            self.receiver.force_ack();
+        }
+        if let Some(StreamItem::Part(part)) = &item {
+            self.counters.messages_received += u64::from(part.ending);
+        }
+        item
+    }
+
     /// Ends the association at once (ABORT, RFC 9260 §9.1). The peer receives the first 1,024 bytes of `reason`.
     pub fn abort(&mut self, _now: Timestamp, reason: Bytes) {
         self.exhausted = None;
@@ -307,6 +338,16 @@ impl Association {
         self.abort_with(cause, CloseReason::ProtocolViolation(what));
     }
 
+    /// Reports the streams that are read separately and can be read, or that the peer opened.
+    fn tell_stream_news(&mut self) {
+        for news in self.receiver.take_news() {
+            self.notices.tell(match news {
+                StreamNews::Opened(stream) => Event::StreamOpened(stream),
+                StreamNews::Readable(stream) => Event::StreamReadable(stream),
+            });
+        }
+    }
+
     /// Called after any input: the next step of a shutdown, and the events of a send buffer that is no longer full and of readable
     /// messages.
     fn after_input(&mut self, now: Timestamp) {
@@ -314,6 +355,9 @@ impl Association {
         self.advance_shutdown(now);
         if self.receiver.is_readable() {
             self.notices.on_readable();
+        }
+        if !self.state.is_closed() {
+            self.tell_stream_news();
         }
         if self.sender.buffer.has_refused() && self.state.begins_messages() && !self.ending.is_asked() {
             while let Some(stream) = self.sender.buffer.take_writable() {

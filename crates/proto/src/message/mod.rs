@@ -37,6 +37,15 @@ pub enum Reliability {
     Priority(u32),
 }
 
+/// What [`crate::Association::recv_from`] returns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamItem {
+    /// A message, or a part of one.
+    Part(MessagePart),
+    /// The peer reset the stream (RFC 6525) or restarted: all earlier messages were returned before.
+    Reset,
+}
+
 /// The options of a message (SEND, RFC 9260 §11.1.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct SendOptions {

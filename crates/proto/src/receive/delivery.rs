@@ -1,10 +1,10 @@
-//! The order of messages within each stream (RFC 9260 §6.5, §6.6), and the entries of the queue that the application reads.
+//! The order of messages within each stream (RFC 9260 §6.5, §6.6).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use anabranch_wire::{Ssn, StreamId};
 
-use super::interleaved::Key;
+use super::ready::{Ready, ReadyQueue};
 use super::receive_window::ReceiveWindow;
 use super::renege::Renegable;
 use crate::message::MessagePart;
@@ -39,18 +39,9 @@ pub(super) struct Held {
     pub(super) chunks: usize,
 }
 
-/// An entry that the application can read.
-#[derive(Debug)]
-pub(super) enum Ready {
-    Message(Held),
-    /// With interleaving (RFC 8260): a message that is delivered in parts. When the application reads it, it gets the fragments that have
-    /// arrived.
-    Grown(Key),
-}
-
 /// Where complete messages go, and the limits that they count against.
 pub(super) struct Outlet<'a> {
-    pub(super) ready: &'a mut VecDeque<Ready>,
+    pub(super) ready: &'a mut ReadyQueue,
     pub(super) window: &'a mut ReceiveWindow,
     pub(super) renegable: &'a mut Renegable,
     pub(super) next_message: &'a mut u64,
@@ -66,7 +57,7 @@ impl Outlet<'_> {
 
     /// The application can read this message.
     pub(super) fn deliver(&mut self, held: Held) {
-        self.ready.push_back(Ready::Message(held));
+        self.ready.push(Ready::Message(held));
     }
 
     /// The application can now read this message, which had waited for its turn.

@@ -9,6 +9,7 @@ mod cooperative;
 mod delivery;
 mod forward;
 pub(crate) mod interleaved;
+mod ready;
 mod reassembly;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod reassembly_model;
@@ -23,18 +24,18 @@ pub(crate) mod tsn_tracker_model;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
-
 use anabranch_wire::{Ppid, StreamId, Tsn};
 use bytes::Bytes;
 
 use crate::config::{BufferConfig, Config, SackConfig};
-use crate::message::{MessagePart, Payload};
+use crate::message::{MessagePart, Payload, StreamItem};
 use crate::time::Timestamp;
 use ack_timing::Urgency;
 use acknowledgement::{AckContent, Acknowledger};
-use delivery::{Outlet, Ready};
+use delivery::{Held, Outlet};
 use interleaved::Interleaved;
+pub(crate) use ready::StreamNews;
+use ready::{Ready, ReadyQueue};
 use receive_window::ReceiveWindow;
 use renege::Renegable;
 use reset::Deferral;
@@ -105,8 +106,7 @@ pub(crate) struct Receiver {
     window: ReceiveWindow,
     messages: Messages,
     inbound_streams: u16,
-    /// The entries that the application can read.
-    ready: VecDeque<Ready>,
+    ready: ReadyQueue,
     next_message: u64,
     /// Packets with DATA since the receive window was last empty.
     packets: usize,
@@ -129,7 +129,7 @@ impl Receiver {
             window: ReceiveWindow::new(buffers),
             messages: Messages::Sequential(Sequential::new(buffers)),
             inbound_streams,
-            ready: VecDeque::new(),
+            ready: ReadyQueue::default(),
             next_message: 0,
             packets: 0,
             sack: sack.clone(),
@@ -159,6 +159,7 @@ impl Receiver {
         {
             self.window.release(fragment.payload.len(), 1);
         }
+        self.ready.on_reset_of_all();
         self.inbound_streams = inbound_streams;
     }
 
@@ -218,7 +219,7 @@ impl Receiver {
         }
         if !self
             .window
-            .accepts(len, next_in_order, self.tracker.has_gaps(), self.is_readable())
+            .accepts(len, next_in_order, self.tracker.has_gaps(), self.has_unread())
         {
             self.acks.timing.note(Urgency::AtOnce);
             return Verdict::WindowFull;
@@ -282,33 +283,107 @@ impl Receiver {
         }
     }
 
-    /// The next message, or part of one.
+    /// The next message, or part of one, of the streams that are not read separately.
     pub(crate) fn recv(&mut self, now: Timestamp) -> Option<MessagePart> {
-        let held = match (self.ready.pop_front(), &mut self.messages) {
-            (Some(Ready::Message(held)), _) => held,
-            (Some(Ready::Grown(key)), Messages::Interleaved(interleaved)) => {
+        match self.ready.pop() {
+            Some(entry) => self.read(now, entry),
+            None => {
+                let stream = self.partial_stream()?;
+                let common = !self.ready.is_separate(stream);
+                common.then(|| self.read_partial(now)).flatten()
+            }
+        }
+    }
+
+    /// The next message, or part of one, of a stream that is read separately; [`StreamItem::Reset`] if the peer reset it.
+    pub(crate) fn recv_from(&mut self, now: Timestamp, stream: StreamId) -> Option<StreamItem> {
+        let item = match self.ready.pop_of(stream) {
+            Some(Ready::Reset) => Some(StreamItem::Reset),
+            Some(entry) => self.read(now, entry).map(StreamItem::Part),
+            None if self.partial_stream() == Some(stream) && self.ready.is_separate(stream) => {
+                self.read_partial(now).map(StreamItem::Part)
+            }
+            None => None,
+        };
+        if item.is_none() {
+            self.ready.on_read_out(stream);
+        }
+        item
+    }
+
+    /// Reads an entry of the queue.
+    fn read(&mut self, now: Timestamp, entry: Ready) -> Option<MessagePart> {
+        let held = match (entry, &mut self.messages) {
+            (Ready::Message(held), _) => held,
+            (Ready::Grown(key), Messages::Interleaved(interleaved)) => {
                 let (held, again) = interleaved.take_grown(key)?;
                 if again {
-                    self.ready.push_front(Ready::Grown(key));
+                    self.ready.push_front(key);
                 }
                 held
             }
-            (None, Messages::Sequential(sequential)) => sequential.take_partial(&mut self.next_message)?,
             _ => return None,
         };
+        Some(self.hand_over(now, held))
+    }
+
+    /// Reads what has arrived of the message that is delivered in parts (§6.9).
+    fn read_partial(&mut self, now: Timestamp) -> Option<MessagePart> {
+        let Messages::Sequential(sequential) = &mut self.messages else {
+            return None;
+        };
+        let held = sequential.take_partial(&mut self.next_message)?;
+        Some(self.hand_over(now, held))
+    }
+
+    fn hand_over(&mut self, now: Timestamp, held: Held) -> MessagePart {
         let len = held.part.payload.len();
         self.window.release(len, held.chunks);
         self.window.on_read(now, len);
-        Some(held.part)
+        held.part
+    }
+
+    /// The stream of the message that is delivered in parts (§6.9), if there is a part to read.
+    fn partial_stream(&self) -> Option<StreamId> {
+        match &self.messages {
+            Messages::Sequential(sequential) => sequential.partial_stream(),
+            Messages::Interleaved(_) => None,
+        }
     }
 
     /// Whether [`Receiver::recv`] would return a message or part.
     pub(crate) fn is_readable(&self) -> bool {
-        let partial = match &self.messages {
-            Messages::Sequential(sequential) => sequential.has_partial(),
-            Messages::Interleaved(_) => false,
-        };
-        !self.ready.is_empty() || partial
+        let common = |stream| !self.ready.is_separate(stream);
+        self.ready.is_readable() || self.partial_stream().is_some_and(common)
+    }
+
+    /// Whether the application can read anything, of any stream.
+    fn has_unread(&self) -> bool {
+        self.ready.has_any() || self.partial_stream().is_some()
+    }
+
+    /// Called after input: the news about streams that are read separately.
+    pub(crate) fn take_news(&mut self) -> impl Iterator<Item = StreamNews> {
+        if let Some(stream) = self.partial_stream()
+            && self.ready.open(stream)
+        {
+            self.ready.tell_readable(stream);
+        }
+        self.ready.take_news()
+    }
+
+    /// Whether this stream is read by [`Receiver::recv_from`] alone.
+    pub(crate) fn set_separate(&mut self, stream: StreamId, separate: bool) {
+        if separate {
+            self.ready.separate(stream);
+        } else {
+            self.ready.unite(stream);
+        }
+    }
+
+    /// Whether streams on which the peer sends are read by [`Receiver::recv_from`] alone.
+    pub(crate) fn separate_new(&mut self, on: bool) {
+        self.ready.separate_new(on);
     }
 
     /// Called after the last chunk of a packet with DATA. `immediate` if a chunk had the I bit; `several_paths` if the sender uses several

@@ -178,6 +178,12 @@ impl Receiver {
                 interleaved.reset_streams(selection, &mut out)
             }
         }
+        match selection {
+            StreamSelection::All => self.ready.on_reset_of_all(),
+            StreamSelection::Listed(streams) => {
+                streams.iter().for_each(|stream| self.ready.on_reset(*stream))
+            }
+        }
     }
 
     fn process(&mut self, fragments: Vec<(ExtendedTsn, Fragment)>) -> Result<(), &'static str> {

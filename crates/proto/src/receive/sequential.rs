@@ -297,10 +297,10 @@ impl Sequential {
         Some(held)
     }
 
-    /// Whether [`Sequential::take_partial`] would return a part.
-    pub(super) fn has_partial(&self) -> bool {
-        let partial = self.partial.and_then(|first| self.reassembly.assembly(first));
-        partial.is_some_and(|assembly| !assembly.payloads.is_empty())
+    /// The stream of the part that [`Sequential::take_partial`] would return.
+    pub(super) fn partial_stream(&self) -> Option<StreamId> {
+        let assembly = self.reassembly.assembly(self.partial?)?;
+        (!assembly.payloads.is_empty()).then_some(assembly.stream)
     }
 
     /// TSNs up to `forwarded` will not arrive; `span` of them were skipped. In each stream of `skipped`, messages up to the given SSN will

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_wire::{Mid, StreamId};
 
-use super::delivery::{Held, Outlet, Ready};
+use super::delivery::{Held, Outlet};
+use super::ready::Ready;
 use super::renege::Place;
 use super::{Fragment, MessagePart, Payload, Verdict};
 use crate::config::BufferConfig;
@@ -27,6 +28,12 @@ pub(super) struct Key {
     /// How many times the stream was reset: MIDs begin again then, and a message from before may still be unread.
     generation: u32,
     mid: u32,
+}
+
+impl Key {
+    pub(super) fn stream(self) -> StreamId {
+        self.stream
+    }
 }
 
 /// The order of messages in one inbound stream.
@@ -54,7 +61,7 @@ impl Outlet<'_> {
 
     fn list(&mut self, key: Key, message: &mut Growing) {
         if !core::mem::replace(&mut message.listed, true) {
-            self.ready.push_back(Ready::Grown(key));
+            self.ready.push(Ready::Grown(key));
         }
     }
 }
@@ -142,7 +149,7 @@ impl Interleaved {
                 return Verdict::Violation("an unfragmented message has the MID of an incomplete message");
             }
             let number = out.number();
-            out.ready.push_back(Ready::Message(Held {
+            out.ready.push(Ready::Message(Held {
                 part: part(key, &fragment, number),
                 first: tsn,
                 chunks: 1,
@@ -289,8 +296,7 @@ impl Interleaved {
         if let Some(message) = self.take_out(key) {
             out.keep(message.renegable());
             let number = out.number();
-            out.ready
-                .push_back(Ready::Message(last_part(key, message, number)));
+            out.ready.push(Ready::Message(last_part(key, message, number)));
         }
     }
 
@@ -451,20 +457,17 @@ impl Interleaved {
 
     /// Drops all messages except the complete and the truncated ones in the queue.
     pub(super) fn end(&mut self, out: &mut Outlet<'_>) {
-        let ready = core::mem::take(out.ready);
-        for entry in ready {
-            match entry {
-                Ready::Message(held) => out.ready.push_back(Ready::Message(held)),
-                Ready::Grown(key) => {
-                    let ends = |message: &&Growing| message.is_complete() || message.truncated;
-                    let mut more = self.in_parts.get(&key).filter(ends).is_some();
-                    while more && let Some((held, again)) = self.take_grown(key) {
-                        out.ready.push_back(Ready::Message(held));
-                        more = again;
-                    }
+        out.ready.replace(|entry, kept| match entry {
+            Ready::Grown(key) => {
+                let ends = |message: &&Growing| message.is_complete() || message.truncated;
+                let mut more = self.in_parts.get(&key).filter(ends).is_some();
+                while more && let Some((held, again)) = self.take_grown(key) {
+                    kept.push_back(Ready::Message(held));
+                    more = again;
                 }
             }
-        }
+            entry => kept.push_back(entry),
+        });
         self.begun.clear();
         for messages in [&mut self.messages, &mut self.in_parts] {
             for message in core::mem::take(messages).into_values() {

@@ -1,0 +1,220 @@
+//! The entries that the application can read: one queue for all streams, and a queue of its own for each stream that the application reads
+//! separately.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use anabranch_wire::StreamId;
+
+use super::delivery::Held;
+use super::interleaved::Key;
+
+/// An entry that the application can read.
+#[derive(Debug)]
+pub(super) enum Ready {
+    Message(Held),
+    /// With interleaving (RFC 8260): a message that is delivered in parts. When the application reads it, it gets the fragments that have
+    /// arrived.
+    Grown(Key),
+    /// The peer reset the stream (RFC 6525): earlier messages are before this entry. Only in the queue of a single stream.
+    Reset,
+}
+
+impl Ready {
+    fn stream(&self) -> Option<StreamId> {
+        match self {
+            Self::Message(held) => Some(held.part.stream),
+            Self::Grown(key) => Some(key.stream()),
+            Self::Reset => None,
+        }
+    }
+}
+
+/// The queue of a stream that is read separately.
+#[derive(Debug, Default)]
+struct Separate {
+    entries: VecDeque<Ready>,
+    /// Whether the application was told that it can be read, and has not read it out since.
+    told: bool,
+}
+
+/// The news about streams that are read separately, for the application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StreamNews {
+    /// The peer began to send on a stream, and the application wants such streams to be separate.
+    Opened(StreamId),
+    /// A stream can be read.
+    Readable(StreamId),
+}
+
+/// Everything that the application can read.
+#[derive(Debug, Default)]
+pub(super) struct ReadyQueue {
+    common: VecDeque<Ready>,
+    separate: BTreeMap<StreamId, Separate>,
+    /// Messages in the queues of separate streams.
+    apart: usize,
+    /// Whether a stream becomes separate when a message of it arrives.
+    separates_new: bool,
+    news: Vec<StreamNews>,
+}
+
+impl ReadyQueue {
+    /// Adds an entry.
+    #[inline]
+    pub(super) fn push(&mut self, entry: Ready) {
+        if self.separate.is_empty() && !self.separates_new {
+            self.common.push_back(entry);
+        } else {
+            self.sort(entry);
+        }
+    }
+
+    /// Puts an entry into the queue of its stream, or into the common one.
+    fn sort(&mut self, entry: Ready) {
+        let Some(stream) = entry.stream() else { return };
+        if !self.open(stream) {
+            self.common.push_back(entry);
+        } else if let Some(separate) = self.separate.get_mut(&stream) {
+            separate.entries.push_back(entry);
+            self.apart += 1;
+            if !core::mem::replace(&mut separate.told, true) {
+                self.news.push(StreamNews::Readable(stream));
+            }
+        }
+    }
+
+    /// Data of this stream can be read. Returns whether the stream is separate, possibly from now on.
+    pub(super) fn open(&mut self, stream: StreamId) -> bool {
+        if self.separate.contains_key(&stream) {
+            return true;
+        }
+        if self.separates_new {
+            self.separate.insert(stream, Separate::default());
+            self.news.push(StreamNews::Opened(stream));
+        }
+        self.separates_new
+    }
+
+    /// Data of a separate stream can be read that is not in its queue.
+    pub(super) fn tell_readable(&mut self, stream: StreamId) {
+        if let Some(separate) = self.separate.get_mut(&stream)
+            && !core::mem::replace(&mut separate.told, true)
+        {
+            self.news.push(StreamNews::Readable(stream));
+        }
+    }
+
+    /// The peer reset a stream.
+    pub(super) fn on_reset(&mut self, stream: StreamId) {
+        if let Some(separate) = self.separate.get_mut(&stream)
+            // Resets without messages between them are one, so that a peer cannot fill the queue with them.
+            && !matches!(separate.entries.back(), Some(Ready::Reset))
+        {
+            separate.entries.push_back(Ready::Reset);
+            self.tell_readable(stream);
+        }
+    }
+
+    /// The peer reset all streams, or restarted.
+    pub(super) fn on_reset_of_all(&mut self) {
+        let streams: Vec<_> = self.separate.keys().copied().collect();
+        streams.into_iter().for_each(|stream| self.on_reset(stream));
+    }
+
+    pub(super) fn is_separate(&self, stream: StreamId) -> bool {
+        self.separate.contains_key(&stream)
+    }
+
+    /// This stream is read separately from now on; its entries are taken from the common queue.
+    pub(super) fn separate(&mut self, stream: StreamId) {
+        self.separate.entry(stream).or_default();
+        self.sort_common();
+    }
+
+    /// This stream is no longer read separately; its entries go to the end of the common queue.
+    pub(super) fn unite(&mut self, stream: StreamId) {
+        self.news.retain(
+            |news| !matches!(news, StreamNews::Opened(id) | StreamNews::Readable(id) if *id == stream),
+        );
+        let entries = self.separate.remove(&stream).unwrap_or_default().entries;
+        for entry in entries.into_iter().filter(|entry| entry.stream().is_some()) {
+            self.apart -= 1;
+            self.common.push_back(entry);
+        }
+        if self.separates_new {
+            self.sort_common();
+        }
+    }
+
+    /// Whether streams become separate when a message of them arrives, or waits already.
+    pub(super) fn separate_new(&mut self, on: bool) {
+        self.separates_new = on;
+        if on {
+            self.sort_common();
+        }
+    }
+
+    fn sort_common(&mut self) {
+        for entry in core::mem::take(&mut self.common) {
+            self.sort(entry);
+        }
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Ready> {
+        self.common.pop_front()
+    }
+
+    pub(super) fn pop_of(&mut self, stream: StreamId) -> Option<Ready> {
+        let entry = self.separate.get_mut(&stream)?.entries.pop_front()?;
+        self.apart -= usize::from(entry.stream().is_some());
+        Some(entry)
+    }
+
+    /// Puts back an entry that has more to read.
+    pub(super) fn push_front(&mut self, key: Key) {
+        let entry = Ready::Grown(key);
+        match self.separate.get_mut(&key.stream()) {
+            Some(separate) => {
+                separate.entries.push_front(entry);
+                self.apart += 1;
+            }
+            None => self.common.push_front(entry),
+        }
+    }
+
+    /// The queue of a separate stream was read out.
+    pub(super) fn on_read_out(&mut self, stream: StreamId) {
+        if let Some(separate) = self.separate.get_mut(&stream) {
+            separate.told = false;
+        }
+    }
+
+    /// Whether the common queue has entries.
+    pub(super) fn is_readable(&self) -> bool {
+        !self.common.is_empty()
+    }
+
+    /// Whether any queue has messages.
+    pub(super) fn has_any(&self) -> bool {
+        self.is_readable() || self.apart > 0
+    }
+
+    /// Replaces each entry by those that `change` makes of it.
+    pub(super) fn replace(&mut self, mut change: impl FnMut(Ready, &mut VecDeque<Ready>)) {
+        for entry in core::mem::take(&mut self.common) {
+            change(entry, &mut self.common);
+        }
+        self.apart = 0;
+        for Separate { entries, .. } in self.separate.values_mut() {
+            for entry in core::mem::take(entries) {
+                change(entry, entries);
+            }
+            let messages = entries.iter().filter(|entry| entry.stream().is_some());
+            self.apart += messages.count();
+        }
+    }
+
+    pub(super) fn take_news(&mut self) -> impl Iterator<Item = StreamNews> {
+        self.news.drain(..)
+    }
+}
