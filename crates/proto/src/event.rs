@@ -29,12 +29,12 @@ pub enum Event {
     /// several tasks send on one stream, the driver chooses their order: let the first try, then the next, until one is refused, which
     /// requests this event again.
     Writable(StreamId),
-    /// [`crate::Association::recv_from`] has a message of this stream, which is read separately. Reported once, and again only after
-    /// `recv_from` has returned `None`.
+    /// [`crate::Stream::recv`] has a message of this stream, which is read separately. Reported once, and again only after
+    /// `recv` has returned `None`.
     StreamReadable(StreamId),
     /// The peer began to send on a stream; [`crate::Association::separate_new_streams`] asked for this. The stream is read separately.
     StreamOpened(StreamId),
-    /// The buffered amount of this stream fell to the threshold of [`crate::Association::set_buffered_amount_low_threshold`] (the event
+    /// The buffered amount of this stream fell to the threshold of [`crate::Stream::set_buffered_amount_low_threshold`] (the event
     /// `bufferedamountlow` of WebRTC data channels).
     BufferedAmountLow(StreamId),
     /// Everything sent is acknowledged (SENDER DRY, RFC 6458 §6.1.9). Reported once, until `send` accepts another message. Not reported

@@ -47,7 +47,7 @@ mod transmit;
 pub use anabranch_wire as wire;
 pub use anabranch_wire::{Ppid, StreamId, Tsn, VerificationTag};
 pub use association::{
-    Association, AssociationState, AuthenticationKeys, BurstLimit, LocalAddresses, Reconfigure,
+    Association, AssociationState, AuthenticationKeys, BurstLimit, LocalAddresses, Reconfigure, Stream,
 };
 pub use config::{
     AckRouting, AddressForm, AddressTypes, AuthenticationConfig, BufferConfig, Config, ConfigError,

@@ -1,6 +1,6 @@
-//! Streams that are read separately ([`Association::set_separate`]): their messages, events, resets and parts.
+//! Streams that are read separately ([`Stream::set_separate`]): their messages, events, resets and parts.
 //!
-//! [`Association::set_separate`]: anabranch_proto::Association::set_separate
+//! [`Stream::set_separate`]: anabranch_proto::Stream::set_separate
 
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::{Config, Event, ResetDirection, StreamId, StreamItem, StreamSelection};
@@ -21,14 +21,16 @@ fn pair() -> Pair {
 /// Z reads this stream separately from now on, or no longer.
 fn separate(pair: &mut Pair, stream: StreamId, separate: bool) {
     let now = pair.now();
-    pair.association_mut(Side::Z).set_separate(now, stream, separate);
+    pair.association_mut(Side::Z)
+        .stream(now, stream)
+        .set_separate(separate);
     pair.run_ms(0);
 }
 
 /// Reads one item of a stream at Z: a text, `(text` for a part that is not the last, `reset`, or `-`.
 fn read(pair: &mut Pair, stream: StreamId) -> String {
     let now = pair.now();
-    match pair.association_mut(Side::Z).recv_from(now, stream) {
+    match pair.association_mut(Side::Z).stream(now, stream).recv() {
         None => "-".to_owned(),
         Some(StreamItem::Reset) => "reset".to_owned(),
         Some(StreamItem::Part(part)) => {

@@ -172,7 +172,7 @@ impl Association {
         if self.receiver.is_readable() {
             self.notices.on_readable();
         }
-        self.tell_stream_news();
+        self.notices.tell_streams(self.receiver.take_news());
         self.notices.tell_endpoint(match reason {
             CloseReason::Shutdown => EndpointEvent::ShutDown {
                 peer_tag: self.identity.peer_tag,

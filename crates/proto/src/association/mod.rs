@@ -17,6 +17,7 @@ pub(crate) mod recovery_model;
 mod scheduling;
 mod shutdown;
 mod state;
+mod streams;
 mod timeout;
 
 use std::net::SocketAddr;
@@ -29,6 +30,7 @@ use bytes::Bytes;
 pub(crate) use handshake::Blueprint;
 pub use reconfiguration::Reconfigure;
 pub use state::AssociationState;
+pub use streams::Stream;
 
 use crate::config::{Config, PathSettings};
 use crate::control::ControlQueue;
@@ -37,11 +39,11 @@ use crate::event::{CloseReason, EndpointEvent, Event};
 use crate::extension::auth::Authentication;
 use crate::extension::dynamic_addresses::DynamicAddresses;
 use crate::extension::reconfiguration::Reconfiguration;
-use crate::message::{MessageId, MessagePart, Persistence, SendOptions, StreamItem};
+use crate::message::{MessageId, MessagePart, Persistence, SendOptions};
 use crate::negotiation::{Capabilities, CookieMint};
 use crate::path::{PathId, PathState, Paths};
 use crate::random::Random;
-use crate::receive::{Receiver, StreamNews};
+use crate::receive::Receiver;
 use crate::stats::{AssociationStats, Counters, StreamStats};
 use crate::time::Timestamp;
 use crate::transmit::{Assembler, Cx, Search, Sender, Transmit};
@@ -191,42 +193,23 @@ impl Association {
         self.sender.queue.buffered_amount(stream)
     }
 
-    /// From now on, [`Event::BufferedAmountLow`] tells when the buffered amount of this stream falls from above `threshold` to it or below
-    /// (in bytes). `None`, the default, tells nothing.
-    ///
-    /// # Errors
-    /// [`SendError::InvalidStream`].
-    pub fn set_buffered_amount_low_threshold(
-        &mut self,
-        stream: StreamId,
-        threshold: Option<usize>,
-    ) -> Result<(), SendError> {
-        self.sender
-            .queue
-            .set_buffered_amount_low_threshold(stream, threshold)
-    }
-
     /// The next message, or part of a message, if there is one. Reading opens the receive window, so drain the association afterwards.
     pub fn recv(&mut self, now: Timestamp) -> Option<MessagePart> {
         let part = self.receiver.recv(now);
-        if self.receiver.window_update_due() {
-            self.exhausted = None;
-            self.receiver.force_ack();
-        }
         match &part {
-            Some(part) => self.counters.messages_received += u64::from(part.ending),
+            Some(part) => self.on_read(part.ending),
             None => self.notices.on_read_out(),
         }
         part
     }
 
-    /// From now on, [`Association::recv_from`] returns the messages of this stream, and [`Association::recv`] does not; this holds for
-    /// messages that wait already. With `false`, `recv` returns them again. Unread messages of any stream fill the one receive window of the
-    /// association.
-    pub fn set_separate(&mut self, now: Timestamp, stream: StreamId, separate: bool) {
-        self.exhausted = None;
-        self.receiver.set_separate(stream, separate);
-        self.after_input(now);
+    /// The application read a message, or a part of one that is its end only if `ending`.
+    fn on_read(&mut self, ending: bool) {
+        self.counters.messages_received += u64::from(ending);
+        if self.receiver.window_update_due() {
+            self.exhausted = None;
+            self.receiver.force_ack();
+        }
     }
 
     /// Whether each stream on which the peer sends, and that is not read separately yet, is read separately from its next message on, which
@@ -235,20 +218,6 @@ impl Association {
         self.exhausted = None;
         self.receiver.separate_new(on);
         self.after_input(now);
-    }
-
-    /// The next message, or part of a message, of a stream that is read separately ([`Association::set_separate`]); otherwise as
-    /// [`Association::recv`].
-    pub fn recv_from(&mut self, now: Timestamp, stream: StreamId) -> Option<StreamItem> {
-        let item = self.receiver.recv_from(now, stream);
-        if self.receiver.window_update_due() {
-            self.exhausted = None;
-            self.receiver.force_ack();
-        }
-        if let Some(StreamItem::Part(part)) = &item {
-            self.counters.messages_received += u64::from(part.ending);
-        }
-        item
     }
 
     /// Ends the association at once (ABORT, RFC 9260 §9.1). The peer receives the first 1,024 bytes of `reason`.
@@ -338,16 +307,6 @@ impl Association {
         self.abort_with(cause, CloseReason::ProtocolViolation(what));
     }
 
-    /// Reports the streams that are read separately and can be read, or that the peer opened.
-    fn tell_stream_news(&mut self) {
-        for news in self.receiver.take_news() {
-            self.notices.tell(match news {
-                StreamNews::Opened(stream) => Event::StreamOpened(stream),
-                StreamNews::Readable(stream) => Event::StreamReadable(stream),
-            });
-        }
-    }
-
     /// Called after any input: the next step of a shutdown, and the events of a send buffer that is no longer full and of readable
     /// messages.
     fn after_input(&mut self, now: Timestamp) {
@@ -357,7 +316,7 @@ impl Association {
             self.notices.on_readable();
         }
         if !self.state.is_closed() {
-            self.tell_stream_news();
+            self.notices.tell_streams(self.receiver.take_news());
         }
         if self.sender.buffer.has_refused() && self.state.begins_messages() && !self.ending.is_asked() {
             while let Some(stream) = self.sender.buffer.take_writable() {

@@ -9,6 +9,7 @@ use super::reconfiguration::streams_of;
 use crate::event::{EndpointEvent, Event};
 use crate::message::UnsentMessage;
 use crate::path::{Path, Paths};
+use crate::receive::StreamNews;
 use crate::transmit::Sender;
 
 /// The most events that may wait before the peer can add no more.
@@ -126,6 +127,16 @@ impl Notices {
         if !self.readable_told {
             self.readable_told = true;
             self.tell(Event::Readable);
+        }
+    }
+
+    /// Streams that are read separately can be read, or the peer opened them.
+    pub(crate) fn tell_streams(&mut self, news: impl Iterator<Item = StreamNews>) {
+        for one in news {
+            self.tell(match one {
+                StreamNews::Opened(stream) => Event::StreamOpened(stream),
+                StreamNews::Readable(stream) => Event::StreamReadable(stream),
+            });
         }
     }
 

@@ -37,7 +37,7 @@ pub enum Reliability {
     Priority(u32),
 }
 
-/// What [`crate::Association::recv_from`] returns.
+/// What [`crate::Stream::recv`] returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamItem {
     /// A message, or a part of one.

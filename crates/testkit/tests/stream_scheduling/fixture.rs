@@ -2,7 +2,8 @@
 //! message with SSN 0 of stream 4, "4:0(" its first fragment, "4:0-" a middle fragment and "4:0)" the last one.
 
 use anabranch_proto::{
-    Association, Config, Event, MessageId, Reliability, SchedulerKind, SendError, SendOptions, StreamId,
+    Association, Config, Event, MessageId, Reliability, SchedulerKind, SendError, SendOptions, Stream,
+    StreamId,
 };
 use anabranch_testkit::{Script, sack};
 use anabranch_wire::chunk::{Chunk, kind};
@@ -147,6 +148,10 @@ impl Line<'_> {
                 end,
             )
             .expect("send");
+    }
+
+    pub(crate) fn stream(&mut self, id: StreamId) -> Stream<'_> {
+        self.association.stream(self.now, id)
     }
 
     /// Sets priorities: stream, class.

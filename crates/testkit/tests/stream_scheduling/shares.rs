@@ -103,12 +103,10 @@ fn a_low_buffered_amount_is_told() {
         amount
     };
     fixture.act(|line| {
-        line.association
-            .set_buffered_amount_low_threshold(stream, Some(2 * FULL))
+        line.stream(stream)
+            .set_buffered_amount_low_threshold(Some(2 * FULL))
             .expect("the stream exists");
-        let unknown = line
-            .association
-            .set_buffered_amount_low_threshold(StreamId(32), None);
+        let unknown = line.stream(StreamId(32)).set_buffered_amount_low_threshold(None);
         assert!(matches!(unknown, Err(SendError::InvalidStream { .. })));
     });
     let low = |fixture: &mut Fixture| {
