@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use crate::driver::association::{Shared, State};
 use crate::dscp;
 use crate::error::{RecvError, SendError, ShutdownError};
+use crate::into_message::IntoMessage;
 use crate::message::Message;
 use crate::senders::Place;
 
@@ -110,7 +111,11 @@ impl Association {
     ///
     /// # Errors
     /// See [`SendError`].
-    pub async fn send(&self, stream: StreamId, message: impl Into<Bytes>) -> Result<MessageId, SendError> {
+    pub async fn send(
+        &self,
+        stream: impl Into<StreamId>,
+        message: impl IntoMessage,
+    ) -> Result<MessageId, SendError> {
         self.send_with(stream, message, SendOptions::default()).await
     }
 
@@ -126,11 +131,11 @@ impl Association {
     /// See [`SendError`].
     pub async fn send_with(
         &self,
-        stream: StreamId,
-        message: impl Into<Bytes>,
+        stream: impl Into<StreamId>,
+        message: impl IntoMessage,
         options: SendOptions,
     ) -> Result<MessageId, SendError> {
-        let message = message.into();
+        let (stream, message) = (stream.into(), message.into_message());
         self.when_room(stream, |state, now| {
             state.core.send(now, stream, message.clone(), options)
         })
@@ -143,11 +148,11 @@ impl Association {
     /// See [`SendError`]: [`SendError::BufferFull`] if the stream has no room or another task waits for it.
     pub fn try_send(
         &self,
-        stream: StreamId,
-        message: impl Into<Bytes>,
+        stream: impl Into<StreamId>,
+        message: impl IntoMessage,
         options: SendOptions,
     ) -> Result<MessageId, SendError> {
-        let message = message.into();
+        let (stream, message) = (stream.into(), message.into_message());
         let work = |state: &mut State, now| state.core.send(now, stream, message, options);
         self.shared()
             .with_later(|state, now| give(state, now, stream, None, work))
@@ -161,12 +166,12 @@ impl Association {
     /// See [`SendError`].
     pub async fn send_part(
         &self,
-        stream: StreamId,
-        part: impl Into<Bytes>,
+        stream: impl Into<StreamId>,
+        part: impl IntoMessage,
         options: SendOptions,
         end: bool,
     ) -> Result<MessageId, SendError> {
-        let part = part.into();
+        let (stream, part) = (stream.into(), part.into_message());
         self.when_room(stream, |state, now| {
             state.core.send_part(now, stream, part.clone(), options, end)
         })

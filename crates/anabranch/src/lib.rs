@@ -59,12 +59,15 @@ mod endpoint;
 mod error;
 mod error_queue;
 mod interfaces;
+mod into_message;
 mod local_addresses;
 mod message;
 mod pool;
+mod readers;
 mod scheduling;
 mod senders;
 mod socket;
+mod stream;
 
 pub use anabranch_netsim::{LinkConfig, LinkConfigError, LinkStats};
 pub use anabranch_proto::controller;
@@ -92,8 +95,10 @@ pub use builder::EndpointBuilder;
 pub use bytes::Bytes;
 pub use endpoint::Endpoint;
 pub use error::{BindError, ConnectError, Explained, ListenError, RecvError, SendError, ShutdownError};
+pub use into_message::IntoMessage;
 pub use message::Message;
 pub use socket::Transport;
+pub use stream::{ByteStream, StreamHandle};
 
 /// The registered UDP port of SCTP over UDP (RFC 6951 §4.1).
 pub const DEFAULT_UDP_PORT: u16 = 9899;

@@ -151,6 +151,7 @@ fn parts_come_to_the_reader_of_their_stream() {
         let mut parts = 0;
         for _ in 0..2000 {
             pair.run_ms(5);
+            pair.read(Side::Z);
             loop {
                 match read(&mut pair, FILE).as_str() {
                     "-" => break,

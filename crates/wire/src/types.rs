@@ -136,10 +136,22 @@ number!(
     StreamId(u16)
 );
 
+impl From<u16> for StreamId {
+    fn from(number: u16) -> Self {
+        Self(number)
+    }
+}
+
 number!(
     /// A Payload Protocol Identifier: opaque to SCTP, carried to the peer's application (RFC 9260 §3.3.1).
     Ppid(u32)
 );
+
+impl From<u32> for Ppid {
+    fn from(number: u32) -> Self {
+        Self(number)
+    }
+}
 
 number!(
     /// A Verification Tag: shows that a packet belongs to an association (RFC 9260 §8.5). Zero only in packets that carry an INIT.

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use anabranch_proto::{
-    AssociationId, AssociationState, CloseReason, EndpointEvent, Event, Inbound, PathError, PathId,
-    Timestamp, Transmit,
+    AssociationId, AssociationState, CloseReason, EndpointEvent, Event, Inbound, PathError, PathId, StreamId,
+    StreamItem, Timestamp, Transmit,
 };
 use tokio::sync::Notify;
 
@@ -19,8 +19,10 @@ use super::inbox::{Inbox, Input, Taken};
 use super::{Hub, lock};
 use crate::error::RecvError;
 use crate::message::{Joiner, Message};
+use crate::readers::Readers;
 use crate::senders::Senders;
 use crate::socket::{Outgoing, Socket};
+use crate::stream::Look;
 
 /// Limit of send errors in a row. Then other tasks run.
 const MAX_ERRORS: usize = 16;
@@ -60,6 +62,7 @@ pub(crate) struct State {
     pub(crate) events: Events,
     pub(crate) joiner: Joiner,
     pub(crate) senders: Senders,
+    pub(crate) readers: Readers,
     pub(crate) established: bool,
     /// Every sent message is acknowledged or abandoned.
     pub(crate) dry: bool,
@@ -125,6 +128,7 @@ impl Shared {
             events: Events::default(),
             joiner: Joiner::default(),
             senders: Senders::default(),
+            readers: Readers::default(),
             established: false,
             dry: true,
             closed: None,
@@ -455,6 +459,26 @@ impl State {
         }
     }
 
+    /// The same for a stream that is read by handle.
+    pub(crate) fn next_message_of(
+        &mut self,
+        stream: StreamId,
+        now: Timestamp,
+        limit: usize,
+    ) -> Look<Message> {
+        loop {
+            match self.core.stream(now, stream).recv() {
+                None => return Look::Nothing,
+                Some(StreamItem::Reset) => return Look::End,
+                Some(StreamItem::Part(part)) => {
+                    if let Some(answer) = self.joiner.push(part, limit) {
+                        return Look::One(answer);
+                    }
+                }
+            }
+        }
+    }
+
     fn handle_packet(&mut self, now: Timestamp, inbound: Inbound) {
         #[cfg(test)]
         assert!(!self.panics, "a test wants this panic");
@@ -478,6 +502,12 @@ impl State {
             }
             Event::Readable => after.readable = true,
             Event::Writable(stream) => self.senders.wake_next(stream),
+            Event::StreamReadable(stream) => self.readers.wake(stream),
+            Event::StreamOpened(stream) => {
+                self.readers.on_opened(stream);
+                after.changed = true;
+            }
+            Event::BufferedAmountLow(stream) => self.readers.on_low(stream),
             Event::Dry => {
                 self.dry = true;
                 after.changed = true;
@@ -485,6 +515,7 @@ impl State {
             Event::Closed(reason) => {
                 self.closed.get_or_insert(reason);
                 self.senders.wake_all();
+                self.readers.wake_all();
                 (after.readable, after.changed) = (true, true);
             }
             event => {
