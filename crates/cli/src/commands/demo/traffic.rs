@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anabranch::{Association, Reliability, SendOptions};
+use anabranch::{Association, Reliability, StreamHandle};
 use sha2::Digest;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -18,10 +18,8 @@ use crate::failure::Failure;
 /// Bytes of the file in a message, which fits one packet. Round-robin gives each stream one message in turn, so that larger
 /// messages would give the file more than its share and delay the telemetry.
 const FILE_MESSAGE: usize = 1 << 10;
-/// Limit of the file's bytes that wait in the send buffer, so that the other streams have room.
+/// Limit of the file's bytes that wait to be sent, so that the demonstration ends soon after its time is over.
 const FILE_AHEAD: usize = 64 << 10;
-/// Pause between two checks of this limit.
-const FILE_PAUSE: Duration = Duration::from_millis(5);
 const CHAT_INTERVAL: Duration = Duration::from_millis(500);
 const TELEMETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// Bytes of a reading.
@@ -141,11 +139,10 @@ fn lock(board: &Mutex<Board>) -> MutexGuard<'_, Board> {
 /// Everything a source needs.
 #[derive(Clone, Debug)]
 struct Outlet {
-    association: Association,
+    kind: Kind,
+    stream: StreamHandle,
     board: Arc<Mutex<Board>>,
     stop: watch::Receiver<bool>,
-    /// The reliability policy of the telemetry.
-    reliability: Reliability,
 }
 
 /// Starts the three sources. They end when `stop` is set or the association ends, and return an error if one occurred.
@@ -156,47 +153,44 @@ pub(super) fn start(
     board: &Arc<Mutex<Board>>,
     stop: &watch::Receiver<bool>,
 ) -> Vec<JoinHandle<Result<(), String>>> {
-    let outlet = Outlet {
-        association: association.clone(),
+    let outlet = |kind: Kind| Outlet {
+        kind,
+        stream: match kind {
+            Kind::Telemetry => association
+                .stream(kind.stream())
+                .unordered()
+                .reliability(reliability),
+            Kind::File | Kind::Chat => association.stream(kind.stream()),
+        },
         board: Arc::clone(board),
         stop: stop.clone(),
-        reliability,
     };
     let seed_board = lock(board).seed();
     vec![
-        tokio::spawn(outlet.clone().send_file(file)),
+        tokio::spawn(outlet(Kind::File).send_file(file)),
+        tokio::spawn(outlet(Kind::Chat).repeat(CHAT_INTERVAL, |number| chat(number).into_bytes())),
         tokio::spawn(
-            outlet
-                .clone()
-                .repeat(Kind::Chat, CHAT_INTERVAL, |number| chat(number).into_bytes()),
+            outlet(Kind::Telemetry).repeat(TELEMETRY_INTERVAL, move |number| telemetry(seed_board, number)),
         ),
-        tokio::spawn(outlet.repeat(Kind::Telemetry, TELEMETRY_INTERVAL, move |number| {
-            telemetry(seed_board, number)
-        })),
     ]
 }
 
 impl Outlet {
     /// Sends a message; false if it is time to stop.
-    async fn send(&mut self, kind: Kind, payload: &[u8]) -> Result<bool, String> {
-        let message = lock(&self.board).stamp(kind, payload);
-        let mut options = SendOptions::default();
-        if kind == Kind::Telemetry {
-            options.unordered = true;
-            options.reliability = self.reliability;
-        }
+    async fn send(&mut self, payload: &[u8]) -> Result<bool, String> {
+        let message = lock(&self.board).stamp(self.kind, payload);
         let result = tokio::select! {
             // Check the send first: an accepted message must be counted, even if `stop` is set at the same time.
             biased;
-            result = self.association.send_with(kind.stream(), message, options) => result,
+            result = self.stream.send(message) => result,
             _ = self.stop.wait_for(|stop| *stop) => {
-                lock(&self.board).unsent(kind);
+                lock(&self.board).unsent(self.kind);
                 return Ok(false);
             }
         };
         result.map(|_| true).map_err(|error| {
-            lock(&self.board).unsent(kind);
-            format!("{}: {error}", kind.name())
+            lock(&self.board).unsent(self.kind);
+            format!("{}: {error}", self.kind.name())
         })
     }
 
@@ -209,13 +203,12 @@ impl Outlet {
                 lock(&self.board).file_read = true;
                 return Ok(());
             }
-            while self.association.stream_stats(Kind::File.stream()).queued_bytes > FILE_AHEAD {
-                tokio::time::sleep(FILE_PAUSE).await;
-                if *self.stop.borrow() || self.association.close_reason().is_some() {
-                    return Ok(());
-                }
+            tokio::select! {
+                // An end of the association is told by `send`.
+                _ = self.stream.buffered_amount_low(FILE_AHEAD) => {}
+                _ = self.stop.wait_for(|stop| *stop) => return Ok(()),
             }
-            if *self.stop.borrow() || !self.send(Kind::File, &piece).await? {
+            if !self.send(&piece).await? {
                 return Ok(());
             }
             lock(&self.board).digest_sent.update(&piece);
@@ -224,7 +217,6 @@ impl Outlet {
 
     async fn repeat(
         mut self,
-        kind: Kind,
         interval: Duration,
         make: impl Fn(u64) -> Vec<u8> + Send,
     ) -> Result<(), String> {
@@ -234,7 +226,7 @@ impl Outlet {
                 _ = ticks.tick() => {}
                 _ = self.stop.wait_for(|stop| *stop) => return Ok(()),
             }
-            if !self.send(kind, &make(number)).await? {
+            if !self.send(&make(number)).await? {
                 return Ok(());
             }
         }
