@@ -43,6 +43,10 @@ impl Endpoint {
         }
     }
 
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.handle.hub
+    }
+
     /// Starts to build an endpoint with options.
     pub fn builder() -> EndpointBuilder {
         EndpointBuilder::default()

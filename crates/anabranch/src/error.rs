@@ -58,6 +58,9 @@ pub enum BindError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// The thread of a blocking endpoint could not be started.
+    #[error("the endpoint's thread cannot be started: {0}")]
+    Thread(#[source] io::Error),
     /// The operating system gave no random numbers. Without them verification tags and cookies would be predictable.
     #[error("the operating system gave no random numbers: {0}")]
     Random(String),

@@ -41,16 +41,18 @@
 //! ```
 //!
 //! * [`Endpoint`] binds a socket, connects and accepts; [`EndpointBuilder`] has all its options.
-//! * [`Association`] sends and receives messages. Each message has a stream and a payload protocol identifier, and is
+//! * [`Association`] sends and receives messages; [`StreamHandle`] those of one stream. Each message has a stream and a payload protocol identifier, and is
 //!   ordered or unordered. Sending waits while the send buffer is full. Unread messages fill the receive window, and
 //!   the peer then stops sending.
 //! * A message can be partially reliable (RFC 3758): [`SendOptions::reliability`] gives it a lifetime, a limit of
 //!   retransmissions or a priority, and [`Association::next_event`] reports abandoned messages ([`Event::Abandoned`]).
 //!   [`SendOptions::early_discard`] and [`SendOptions::discard_notice`] shorten the delay that losses cause.
+//! * [`blocking`] has the same interface for programs without an async runtime.
 //! * [`Config`] has every setting of the protocol, with the names, units and defaults of RFC 9260.
 
 mod association;
 mod authentication;
+pub mod blocking;
 mod builder;
 mod capture;
 mod driver;
