@@ -1,10 +1,10 @@
 //! An echo server and its client over UDP on loopback: `cargo run --example echo`.
 
-use anabranch::{Association, Endpoint, Ppid, SendOptions, StreamId};
+use anabranch::{Association, Endpoint};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Sends every message back on its stream.
+/// Sends every message back on its stream, with the same options.
 async fn echo(association: Association) -> Result<()> {
     while let Some(message) = association.recv().await? {
         let (stream, options) = (message.stream, message.options());
@@ -31,17 +31,12 @@ async fn main() -> Result<()> {
 
     let client = Endpoint::bind("127.0.0.1:0").await?;
     let association = client.connect(server.local_addr(), 7).await?;
-    association.send(StreamId(0), "in order, on stream 0").await?;
-    let options = SendOptions {
-        ppid: Ppid(51),
-        unordered: true,
-        ..SendOptions::default()
-    };
-    association
-        .send_with(StreamId(1), "as soon as it is there, on stream 1", options)
-        .await?;
-    for _ in 0..2 {
-        let message = association.recv().await?.ok_or("the server left")?;
+    let ordered = association.stream(0);
+    let unordered = association.stream(1).unordered().ppid(51);
+    ordered.send("in order, on stream 0").await?;
+    unordered.send("as soon as it is there, on stream 1").await?;
+    for stream in [ordered, unordered] {
+        let message = stream.recv().await?.ok_or("the server left")?;
         println!("client: {}", String::from_utf8_lossy(&message.into_bytes()));
     }
     association.shutdown().await?;

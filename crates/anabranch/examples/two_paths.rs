@@ -1,70 +1,73 @@
-//! An association over two paths, in virtual time: the first path is cut, the data moves to the second, and returns when the
-//! first path works again. `cargo run --example two_paths`.
+//! An association over two paths, which are emulated links on loopback: the first is cut while messages are sent, and the second takes over.
+//! `cargo run --example two_paths`.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use anabranch_netsim::LinkConfig;
-use anabranch_proto::{Event, PathState};
-use anabranch_testkit::{Pair, Setup, Side};
+use anabranch::{Config, Endpoint, Event, LinkConfig};
 
-/// Sends a message every 100 ms for a while; returns the number of arrived messages.
-fn talk(pair: &mut Pair, seconds: u64) -> usize {
-    for number in 0..seconds * 10 {
-        pair.send(Side::A, 0, vec![number as u8; 500]);
-        pair.run_ms(100);
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+const MESSAGES: u32 = 200;
+
+/// An endpoint with two addresses, which it tells to its peers.
+async fn endpoint(hosts: [&str; 2], link: &LinkConfig) -> Result<Endpoint> {
+    let mut config = Config::default();
+    config.local_addresses = hosts
+        .iter()
+        .map(|host| host.parse())
+        .collect::<std::result::Result<_, _>>()?;
+    // A path on which a packet times out is left at once.
+    config.rto.min = Duration::from_millis(200);
+    config.retransmissions.potentially_failed_max_retrans = Some(0);
+    let mut builder = Endpoint::builder();
+    for address in &config.local_addresses {
+        builder = builder.path_link(*address, link.clone(), 1);
     }
-    pair.messages(Side::Z).len()
+    let addresses: Vec<_> = config
+        .local_addresses
+        .iter()
+        .map(|ip| SocketAddr::new(*ip, 0))
+        .collect();
+    Ok(builder.config(config).bind_all(&addresses)?)
 }
 
-fn tell(pair: &mut Pair) {
-    let now = pair.now().as_secs_f64();
-    for event in pair.events(Side::A) {
-        if let Event::PathChanged { path, remote, state } = event {
-            println!("{now:>5.0} s  path {path} to {remote} is {state:?}");
+#[tokio::main]
+async fn main() -> Result<()> {
+    let link: LinkConfig = "rate=10mbit,delay=10ms".parse()?;
+    let server = endpoint(["127.0.1.1", "127.0.1.2"], &link).await?;
+    server.listen(7)?;
+    let client = endpoint(["127.0.2.1", "127.0.2.2"], &link).await?;
+    let (ours, theirs) = tokio::join!(client.connect(server.local_addr(), 7), server.accept());
+    let (ours, theirs) = (ours?, theirs.ok_or("the server is closed")?);
+    let receiver = tokio::spawn(async move {
+        let mut received = 0;
+        while theirs.recv().await.is_ok_and(|message| message.is_some()) {
+            received += 1;
         }
+        received
+    });
+    let events = tokio::spawn({
+        let ours = ours.clone();
+        async move {
+            while let Some(event) = ours.next_event().await {
+                if let Event::PathChanged { path, remote, state } = event {
+                    println!("path {path} to {} is {state:?}", remote.ip());
+                }
+            }
+        }
+    });
+    let mut ticks = tokio::time::interval(Duration::from_millis(10));
+    for number in 0..MESSAGES {
+        ticks.tick().await;
+        if number == MESSAGES / 4 {
+            println!("the first path is cut");
+            client.set_path_link("127.0.2.1".parse()?, &"loss=100%".parse()?);
+        }
+        ours.stream(0).send([7; 500]).await?;
     }
-    for path in pair.association(Side::A).stats().paths {
-        println!(
-            "         path {}: {:?}, {} bytes sent",
-            path.id, path.state, path.data_bytes_sent
-        );
-    }
-}
-
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let wired: LinkConfig = "rate=10mbit,delay=10ms".parse()?;
-    let radio: LinkConfig = "rate=2mbit,delay=40ms".parse()?;
-    let mut pair = Setup::new(1)
-        .path(wired)
-        .path(radio)
-        .adjust_both(|config| {
-            // Detect a failed path within seconds instead of a minute.
-            config.rto.max = Duration::from_secs(2);
-            config.heartbeat.interval = Some(Duration::from_secs(2));
-        })
-        .connect();
-
-    let mut arrived = talk(&mut pair, 10);
-    tell(&mut pair);
-    println!("the first path is cut");
-    pair.cut(0, true);
-    arrived += talk(&mut pair, 30);
-    tell(&mut pair);
-    println!("the first path is back");
-    pair.cut(0, false);
-    arrived += talk(&mut pair, 20);
-    pair.run_ms(10_000);
-    arrived += pair.messages(Side::Z).len();
-    tell(&mut pair);
-
-    let stats = pair.association(Side::A).stats();
-    println!(
-        "{arrived} of 600 messages arrived, {} failover",
-        stats.counters.failovers
-    );
-    let all_active = stats.paths.iter().all(|path| path.state == PathState::Active);
-    if arrived != 600 || stats.counters.failovers == 0 || !all_active {
-        return Err("that is not what should have happened".into());
-    }
+    ours.shutdown().await?;
+    println!("{} of {MESSAGES} messages arrived", receiver.await?);
+    events.await?;
     Ok(())
 }

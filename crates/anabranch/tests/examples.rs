@@ -60,8 +60,8 @@ fn simulated_pair() {
 }
 
 #[test]
-fn two_paths() {
-    let output = run("two_paths");
+fn simulated_paths() {
+    let output = run("simulated_paths");
     assert!(
         output.contains("600 of 600 messages arrived") && output.contains("Inactive"),
         "{output}"
@@ -69,8 +69,53 @@ fn two_paths() {
 }
 
 #[test]
-fn telemetry() {
-    let output = run("telemetry");
-    assert!(output.contains("orders: 40 of 40 arrived, in order"), "{output}");
+fn two_paths() {
+    let output = run("two_paths");
+    assert!(output.contains("200 of 200 messages arrived\n"), "{output}");
+    assert!(
+        output.contains("path 0 to 127.0.1.1 is PotentiallyFailed\n"),
+        "{output}"
+    );
+}
+
+#[test]
+fn game_state() {
+    let output = run("game_state");
+    assert!(output.contains("shots: 30 of 30 arrived, in order\n"), "{output}");
     assert!(output.contains("abandoned"), "{output}");
+}
+
+#[test]
+fn file_beside_chat() {
+    let output = run("file_beside_chat");
+    assert!(output.contains("chat: 20 answers"), "{output}");
+    assert!(
+        output.contains("file: 1048576 of 1048576 bytes arrived\n"),
+        "{output}"
+    );
+}
+
+#[test]
+fn blocking_client() {
+    let output = run("blocking_client");
+    assert_eq!(
+        output,
+        "HELLO\nnothing came for 50 ms\nthe file has 200000 bytes\n"
+    );
+}
+
+/// The examples that a newcomer reads first fit one screen or two.
+#[test]
+fn the_first_examples_are_short() {
+    for name in [
+        "echo",
+        "game_state",
+        "file_beside_chat",
+        "two_paths",
+        "blocking_client",
+    ] {
+        let path = format!("{}/examples/{name}.rs", env!("CARGO_MANIFEST_DIR"));
+        let lines = std::fs::read_to_string(path).unwrap().lines().count();
+        assert!(lines < 80, "{name} has {lines} lines");
+    }
 }

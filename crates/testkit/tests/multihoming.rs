@@ -4,7 +4,9 @@ use core::time::Duration;
 use std::net::IpAddr;
 
 use anabranch_netsim::{LinkConfig, LossModel};
-use anabranch_proto::{Config, Event, PathId, PathPair, PathState, PathStats, SendOptions, StreamId};
+use anabranch_proto::{
+    CloseReason, Config, Event, PathId, PathPair, PathState, PathStats, SendOptions, StreamId,
+};
 use anabranch_testkit::{Ledger, Pair, Script, Setup, Side};
 use anabranch_wire::chunk::{Chunk, Heartbeat, HeartbeatAck};
 use bytes::Bytes;
@@ -331,4 +333,34 @@ fn every_path_is_counted() {
         (repeats, repeats)
     );
     assert!(repeats >= 3 && stats.paths[1].chunks_lost == 0, "{stats:?}");
+}
+
+// A → SHUTDOWN, over the second path → Z
+// A ← SHUTDOWN ACK, over the path of the SHUTDOWN ← Z
+/// §6.4: the answer to a SHUTDOWN takes its path. Z has sent no data for a time, and does not know that the first path has failed.
+#[test]
+fn a_shutdown_ends_over_the_path_that_works() {
+    for rto in [200, 300, 1000] {
+        let mut pair = Setup::new(3)
+            .path(link())
+            .path(link())
+            .adjust_both(|config| {
+                config.rto.min = Duration::from_millis(rto);
+                config.retransmissions.potentially_failed_max_retrans = Some(0);
+            })
+            .connect();
+        pair.send(Side::A, 0, "before");
+        pair.run_ms(1000);
+        pair.cut(0, true);
+        for _ in 0..30 {
+            pair.send(Side::A, 0, "after");
+            pair.run_ms(100);
+        }
+        pair.shutdown(Side::A);
+        pair.run_ms(4 * rto);
+        let ended = |pair: &mut Pair, side| pair.events(side).contains(&Event::Closed(CloseReason::Shutdown));
+        assert!(ended(&mut pair, Side::A), "RTO.Min of {rto} ms");
+        assert!(ended(&mut pair, Side::Z), "RTO.Min of {rto} ms");
+        assert_eq!(pair.messages(Side::Z).len(), 31);
+    }
 }

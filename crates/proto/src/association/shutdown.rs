@@ -140,15 +140,17 @@ impl Association {
 
     /// Sends SHUTDOWN or SHUTDOWN ACK, as the state asks, and starts T2-shutdown. Each retransmission takes the next path.
     pub(super) fn send_shutdown_chunk(&mut self, now: Timestamp) {
-        let (chunk, request) = match &mut self.state {
+        // The answer to SHUTDOWN takes the path of the SHUTDOWN (§6.4). Each SHUTDOWN restarts T2-shutdown: on another path that has failed,
+        // the answer would be lost again and again.
+        let (chunk, request, mut path) = match &mut self.state {
             State::ShutdownSent(request) => {
                 let cumulative_tsn_ack = self.receiver.cumulative_tsn();
-                (Chunk::Shutdown(Shutdown { cumulative_tsn_ack }), request)
+                let shutdown = Shutdown { cumulative_tsn_ack };
+                (Chunk::Shutdown(shutdown), request, self.paths.data_path())
             }
-            State::ShutdownAckSent(request) => (Chunk::ShutdownAck, request),
+            State::ShutdownAckSent(request) => (Chunk::ShutdownAck, request, self.paths.answer_path()),
             _ => return,
         };
-        let mut path = self.paths.data_path();
         for _ in 0..request.retransmissions() {
             path = self.paths.other_than(path);
         }
