@@ -2,14 +2,17 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+#[cfg(feature = "capture")]
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "link")]
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::{Config, EndpointError};
 use tokio::net::ToSocketAddrs;
 
+#[cfg(feature = "capture")]
 use crate::capture::Capture;
 use crate::driver::{Hub, Limits, LinkPlan};
 use crate::dscp;
@@ -44,6 +47,7 @@ pub struct EndpointBuilder {
     transport: Transport,
     limits: Limits,
     links: Vec<LinkPlan>,
+    #[cfg(feature = "capture")]
     capture: Option<PathBuf>,
     seed: Option<[u8; 32]>,
     interfaces: Vec<(IpAddr, String)>,
@@ -63,6 +67,7 @@ impl Default for EndpointBuilder {
             transport: Transport::default(),
             limits,
             links: Vec::new(),
+            #[cfg(feature = "capture")]
             capture: None,
             seed: None,
             interfaces: Vec::new(),
@@ -88,17 +93,20 @@ impl EndpointBuilder {
     /// Emulates a link in front of the sockets: one link for each direction, with random numbers from `seed`. Packets
     /// sent *and* received pass it, so that one endpoint alone can emulate a slow and lossy path in both directions.
     /// The link counts whole IP packets with their headers, and its timing is accurate to about 1 ms. It holds at most
-    /// 64 MiB of packets, whatever its queue allows, and drops further packets.
+    /// 64 MiB of packets, whatever its queue allows, and drops further packets. Needs the feature `link`.
+    #[cfg(feature = "link")]
     pub fn link(self, link: LinkConfig, seed: u64) -> Self {
         self.add_link(None, link, seed)
     }
 
     /// Emulates a link for the socket on this local address only. It replaces the link of [`EndpointBuilder::link`] there, so
     /// that each path can have its own rate, delay and random losses.
+    #[cfg(feature = "link")]
     pub fn path_link(self, local: IpAddr, link: LinkConfig, seed: u64) -> Self {
         self.add_link(Some(local), link, seed)
     }
 
+    #[cfg(feature = "link")]
     fn add_link(mut self, local: Option<IpAddr>, config: LinkConfig, seed: u64) -> Self {
         self.links.retain(|plan| plan.local != local);
         self.links.push(LinkPlan { local, config, seed });
@@ -106,7 +114,8 @@ impl EndpointBuilder {
     }
 
     /// Writes a pcapng capture of all packets to this file, as the protocol sees them: sent packets before the in-process
-    /// link, if there is one, and received packets after the link.
+    /// link, if there is one, and received packets after the link. Needs the feature `capture`.
+    #[cfg(feature = "capture")]
     pub fn capture(mut self, path: impl Into<PathBuf>) -> Self {
         self.capture = Some(path.into());
         self
@@ -205,10 +214,13 @@ impl EndpointBuilder {
             EndpointError::Config(error) => BindError::Config(error),
             other => BindError::Random(other.to_string()),
         })?;
+        #[cfg(feature = "capture")]
         let capture = match self.capture {
             None => None,
             Some(path) => Some(Capture::create(&path).map_err(|source| BindError::Capture { path, source })?),
         };
+        #[cfg(not(feature = "capture"))]
+        let capture = None;
         let hub = Hub::start(
             core,
             sockets,

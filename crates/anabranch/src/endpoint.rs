@@ -1,9 +1,12 @@
 //! The endpoint: its sockets, its SCTP ports, and connecting and accepting associations.
 
-use std::net::{IpAddr, SocketAddr};
+#[cfg(feature = "link")]
+use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
+#[cfg(feature = "link")]
 use anabranch_netsim::{LinkConfig, LinkStats};
 use anabranch_proto::{CloseReason, ConnectOptions};
 use tokio::net::ToSocketAddrs;
@@ -224,7 +227,11 @@ impl Endpoint {
     pub fn associations(&self) -> usize {
         lock(&self.handle.hub.registry).associations.len()
     }
+}
 
+/// The in-process link: needs the feature `link`.
+#[cfg(feature = "link")]
+impl Endpoint {
     /// Counters of the in-process link: outbound, inbound. `None` without a link.
     #[must_use]
     pub fn link_stats(&self) -> Option<(LinkStats, LinkStats)> {

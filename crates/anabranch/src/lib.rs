@@ -48,12 +48,18 @@
 //!   retransmissions or a priority, and [`Association::next_event`] reports abandoned messages ([`Event::Abandoned`]).
 //!   [`SendOptions::early_discard`] and [`SendOptions::discard_notice`] shorten the delay that losses cause.
 //! * [`blocking`] has the same interface for programs without an async runtime.
+//! * Cargo features: `futures` (default) makes [`StreamHandle`] a stream and a sink; `link` emulates slow and lossy links in
+//!   front of the sockets; `capture` writes captures of packets.
 //! * [`Config`] has every setting of the protocol, with the names, units and defaults of RFC 9260.
 
 mod association;
 mod authentication;
 pub mod blocking;
 mod builder;
+#[cfg(feature = "capture")]
+mod capture;
+#[cfg(not(feature = "capture"))]
+#[path = "no_capture.rs"]
 mod capture;
 mod driver;
 mod dscp;
@@ -71,6 +77,7 @@ mod senders;
 mod socket;
 mod stream;
 
+#[cfg(feature = "link")]
 pub use anabranch_netsim::{LinkConfig, LinkConfigError, LinkStats};
 pub use anabranch_proto::controller;
 pub use anabranch_proto::wire::chunk::ExperimentalChunkTypes;

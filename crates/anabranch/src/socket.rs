@@ -38,6 +38,7 @@ const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
 /// Limit of failed attempts of one call, while new ICMP messages arrive.
 const ATTEMPTS: usize = 8;
 /// The largest UDP datagram, and the largest batch for segmentation offload, in bytes (65,535 less the IPv6 and UDP headers).
+#[cfg(feature = "link")]
 pub(crate) const MAX_BATCH: usize = 65_535 - 48;
 
 /// A batch of datagrams to one destination; the caller holds their bytes.

@@ -49,7 +49,8 @@ pub use io::ByteStream;
 ///
 /// # As other interfaces
 ///
-/// A handle is a [`futures_core::Stream`] of messages and a [`futures_sink::Sink`]. [`StreamHandle::into_byte_stream`] makes it a
+/// With the feature `futures`, which is on by default, a handle is a stream (`futures_core::Stream`) of messages and a sink
+/// (`futures_sink::Sink`). [`StreamHandle::into_byte_stream`] makes it a
 /// [`tokio::io::AsyncRead`] and [`tokio::io::AsyncWrite`].
 pub struct StreamHandle {
     association: Association,
@@ -57,7 +58,7 @@ pub struct StreamHandle {
     options: SendOptions,
     /// Set by the first call that receives; shared by the clones.
     reader: Arc<OnceLock<Reader>>,
-    /// For `futures_core::Stream` and `futures_sink::Sink`.
+    /// For the interfaces in `io`.
     receiving: Pending<Result<Option<Message>, RecvError>>,
     sending: Pending<Result<MessageId, SendError>>,
     resetting: Pending<Result<(), ReconfigurationError>>,

@@ -111,12 +111,13 @@ fn link_of(links: &mut [BothWays], local: IpAddr) -> Option<&mut BothWays> {
 }
 
 impl LinkDoor {
-    pub(super) fn new(plans: Vec<LinkPlan>) -> Self {
-        Self {
+    /// The links that the application asked for, if there are any.
+    pub(super) fn open(plans: Vec<LinkPlan>) -> Option<Self> {
+        (!plans.is_empty()).then(|| Self {
             links: Mutex::new(plans.into_iter().map(BothWays::new).collect()),
             lost_last: Mutex::default(),
             wake: Notify::new(),
-        }
+        })
     }
 
     /// If a link lost the packet that was sent last: when it was sent.

@@ -23,6 +23,10 @@ pub(crate) mod association;
 mod events;
 mod follow;
 mod inbox;
+#[cfg(feature = "link")]
+mod link;
+#[cfg(not(feature = "link"))]
+#[path = "no_link.rs"]
 mod link;
 mod receive;
 
@@ -33,6 +37,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+#[cfg(feature = "link")]
 use anabranch_netsim::{LinkConfig, LinkStats};
 use anabranch_proto::{
     AssociationId, Dscp, EcnCodepoint, EndpointEvent, Handling, IcmpMessage, Inbound, Reply, Timestamp,
@@ -200,7 +205,7 @@ impl Hub {
             transport,
             limits,
             dscp,
-            link: (!links.is_empty()).then(|| LinkDoor::new(links)),
+            link: LinkDoor::open(links),
             capture,
             started: Instant::now(),
             acceptable: Notify::new(),
@@ -232,10 +237,12 @@ impl Hub {
         self.sockets.iter().map(Socket::max_segments).max().unwrap_or(1)
     }
 
+    #[cfg(feature = "link")]
     pub(crate) fn link_stats(&self, local: Option<IpAddr>) -> Option<(LinkStats, LinkStats)> {
         self.link.as_ref()?.stats(local)
     }
 
+    #[cfg(feature = "link")]
     pub(crate) fn set_link(&self, local: Option<IpAddr>, config: &LinkConfig) -> bool {
         let set = |link: &LinkDoor| link.set_config(local, config);
         self.link.as_ref().is_some_and(set)

@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{Pending, StreamHandle};
 use crate::error::{RecvError, SendError};
+#[cfg(feature = "futures")]
 use crate::into_message::IntoMessage;
 use crate::message::Message;
 
@@ -41,6 +42,7 @@ impl StreamHandle {
 
 /// The messages of the stream, as [`StreamHandle::recv`]; it ends where `recv` returns `None`, and goes on if it is polled again after a
 /// reset.
+#[cfg(feature = "futures")]
 impl futures_core::Stream for StreamHandle {
     type Item = Result<Message, RecvError>;
 
@@ -51,6 +53,7 @@ impl futures_core::Stream for StreamHandle {
 
 /// Sends messages with the options of the handle. A flush waits until the last message is in the send buffer; so does closing, which ends
 /// neither the stream nor the association.
+#[cfg(feature = "futures")]
 impl<M: IntoMessage> futures_sink::Sink<M> for StreamHandle {
     type Error = SendError;
 
