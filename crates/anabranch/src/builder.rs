@@ -1,5 +1,6 @@
 //! The options of an endpoint.
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 #[cfg(feature = "capture")]
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 #[cfg(feature = "link")]
 use anabranch_netsim::LinkConfig;
-use anabranch_proto::{Config, EndpointError};
+use anabranch_proto::{Admission, Candidate, Config, EndpointError};
 use tokio::net::ToSocketAddrs;
 
 #[cfg(feature = "capture")]
@@ -20,6 +21,16 @@ use crate::endpoint::Endpoint;
 use crate::error::BindError;
 use crate::interfaces::Interfaces;
 use crate::socket::{Socket, Transport, reachable_types};
+
+/// The application's decision about new associations.
+#[derive(Clone)]
+struct Filter(Arc<dyn Fn(&Candidate) -> Admission + Send + Sync>);
+
+impl fmt::Debug for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Filter")
+    }
+}
 
 /// Attempts to find a port that is free on all addresses.
 const PORTS_TRIED: usize = 16;
@@ -47,6 +58,7 @@ pub struct EndpointBuilder {
     transport: Transport,
     limits: Limits,
     links: Vec<LinkPlan>,
+    filter: Option<Filter>,
     #[cfg(feature = "capture")]
     capture: Option<PathBuf>,
     seed: Option<[u8; 32]>,
@@ -67,6 +79,7 @@ impl Default for EndpointBuilder {
             transport: Transport::default(),
             limits,
             links: Vec::new(),
+            filter: None,
             #[cfg(feature = "capture")]
             capture: None,
             seed: None,
@@ -110,6 +123,22 @@ impl EndpointBuilder {
     fn add_link(mut self, local: Option<IpAddr>, config: LinkConfig, seed: u64) -> Self {
         self.links.retain(|plan| plan.local != local);
         self.links.push(LinkPlan { local, config, seed });
+        self
+    }
+
+    /// Decides about each association that a peer sets up, before it takes memory: the peer has proven its address, and nothing else is kept
+    /// of it. The function must not block. Default: all are accepted, up to [`EndpointBuilder::max_associations`].
+    ///
+    /// ```
+    /// use anabranch::{Admission, Endpoint};
+    ///
+    /// let builder = Endpoint::builder().accept_filter(|candidate| match candidate.remote.ip().is_loopback() {
+    ///     true => Admission::Accept,
+    ///     false => Admission::Refuse,
+    /// });
+    /// ```
+    pub fn accept_filter(mut self, filter: impl Fn(&Candidate) -> Admission + Send + Sync + 'static) -> Self {
+        self.filter = Some(Filter(Arc::new(filter)));
         self
     }
 
@@ -210,10 +239,13 @@ impl EndpointBuilder {
                 seed
             }
         };
-        let core = anabranch_proto::Endpoint::new(self.config, seed).map_err(|error| match error {
+        let mut core = anabranch_proto::Endpoint::new(self.config, seed).map_err(|error| match error {
             EndpointError::Config(error) => BindError::Config(error),
             other => BindError::Random(other.to_string()),
         })?;
+        if let Some(Filter(filter)) = self.filter {
+            core.set_accept_filter(move |candidate| filter(candidate));
+        }
         #[cfg(feature = "capture")]
         let capture = match self.capture {
             None => None,

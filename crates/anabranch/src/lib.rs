@@ -90,11 +90,11 @@ pub use anabranch_proto::{
     AuthenticationKeyError, AuthenticationStats, DynamicAddressConfig, HmacAlgorithm, SharedKey,
 };
 pub use anabranch_proto::{
-    AssociationState, AssociationStats, BufferConfig, CloseReason, Config, ConfigError, ConnectOptions,
-    Counters, DiscardNotice, Dscp, DscpError, EcnPathStats, EcnState, Event, Extensions, HeartbeatConfig,
-    InterleavingConfig, MessageId, MessagePart, NrSackConfig, PartialReliabilityConfig, PathHeartbeats,
-    PathId, PathMtu, PathPair, PathRequestError, PathSettings, PathState, PathStats, Payload, Ppid,
-    ReconfigurationConfig, ReconfigurationError, ReconfigurationEvent, ReconfigurationRequest,
+    Admission, AssociationState, AssociationStats, BufferConfig, Candidate, CloseReason, Config, ConfigError,
+    ConnectOptions, Counters, DiscardNotice, Dscp, DscpError, EcnPathStats, EcnState, Event, Extensions,
+    HeartbeatConfig, InterleavingConfig, MessageId, MessagePart, NrSackConfig, PartialReliabilityConfig,
+    PathHeartbeats, PathId, PathMtu, PathPair, PathRequestError, PathSettings, PathState, PathStats, Payload,
+    Ppid, ReconfigurationConfig, ReconfigurationError, ReconfigurationEvent, ReconfigurationRequest,
     ReconfigurationResult, RecoveryRules, Reliability, ResetDirection, RetransmissionConfig, RtoConfig,
     SackConfig, SchedulerKind, SchedulingError, SendOptions, StreamConfig, StreamId, StreamSelection,
     StreamStats, T3Restart, Undelivered,

@@ -5,9 +5,13 @@
 mod common;
 
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, CloseReason, Config, ConnectError, Endpoint, Event, SendError, StreamId};
+use anabranch::{
+    Admission, Association, Candidate, CloseReason, Config, ConnectError, Endpoint, Event, SendError,
+    StreamId,
+};
 use anabranch_proto::{ConnectOptions, EcnCodepoint, Handling, Timestamp};
 use anabranch_wire::chunk::{Chunk, CookieEcho, EncodeChunk, Init};
 use anabranch_wire::packet::{CommonHeader, PacketWriter};
@@ -333,6 +337,46 @@ async fn garbage_leaves_others_alone() {
     flooding.await.unwrap();
     assert_eq!((server.associations(), association.close_reason()), (1, None));
     within(PATIENCE, association.shutdown()).await.unwrap();
+}
+
+/// The application decides before an association takes memory. Who is refused learns it at once; who is ignored learns nothing.
+#[tokio::test]
+async fn the_application_turns_associations_away() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let server = Endpoint::builder()
+        .accept_filter({
+            let seen = Arc::clone(&seen);
+            move |candidate| {
+                seen.lock().unwrap().push(*candidate);
+                match candidate.associations {
+                    0 => Admission::Accept,
+                    _ if candidate.local_port == PORT => Admission::Refuse,
+                    _ => Admission::Ignore,
+                }
+            }
+        })
+        .bind("127.0.0.1:0")
+        .await
+        .unwrap();
+    server.listen(PORT).unwrap();
+    server.listen(PORT + 1).unwrap();
+    let address = server.local_addr();
+    tokio::spawn(serve(server.clone()));
+    let client = Endpoint::bind("127.0.0.1:0").await.unwrap();
+    let first = within(PATIENCE, client.connect(address, PORT)).await.unwrap();
+    let refused = within(PATIENCE, client.connect(address, PORT)).await;
+    let reason = refused.expect_err("it is refused").to_string();
+    assert!(reason.contains("out of resource"), "{reason}");
+    let ignored = tokio::time::timeout(Duration::from_millis(300), client.connect(address, PORT + 1));
+    assert!(ignored.await.is_err(), "nothing answers");
+    assert_eq!(server.associations(), 1);
+    echoes(&first, 1).await;
+    let seen = seen.lock().unwrap();
+    let of = |candidate: &Candidate| (candidate.remote, candidate.local_port, candidate.associations);
+    let remote = client.local_addr();
+    assert_eq!(of(&seen[0]), (remote, PORT, 0));
+    assert_eq!(of(&seen[1]), (remote, PORT, 1));
+    assert_eq!(of(&seen[2]), (remote, PORT + 1, 1));
 }
 
 #[tokio::test]

@@ -97,6 +97,9 @@ pub struct Config {
     /// timer starts with the request, and again each time the peer has acknowledged 64 KiB more, or all that remained. `None`, the
     /// default, takes 5 · `RTO.Max` (RFC 9260 §9.2).
     pub shutdown_guard: Option<Duration>,
+    /// An association in which neither endpoint has sent a message for this time is shut down gracefully, after
+    /// [`crate::Event::IdleTimeout`]. Heartbeats do not count. Longer than zero. `None`, the default, keeps idle associations.
+    pub idle_timeout: Option<Duration>,
     /// Partial reliability: messages that may be abandoned (RFC 3758).
     pub partial_reliability: PartialReliabilityConfig,
     /// NR-SACK: acknowledgements that distinguish renegable from non-renegable chunks.
@@ -381,6 +384,7 @@ impl Default for Config {
             max_paths: 16,
             multipath: MultipathConfig::OFF,
             shutdown_guard: None,
+            idle_timeout: None,
             partial_reliability: PartialReliabilityConfig {
                 offer: true,
                 discard_unsent: true,
@@ -481,6 +485,11 @@ impl Config {
                 self.initial_window.is_none_or(|packets| packets >= 2),
                 "initial_window",
                 "must be at least 2 packets",
+            ),
+            (
+                self.idle_timeout != Some(Duration::ZERO),
+                "idle_timeout",
+                "must be longer than zero",
             ),
             (
                 !self.cookie_lifetime.is_zero(),

@@ -34,6 +34,8 @@ pub enum Event {
     StreamReadable(StreamId),
     /// The peer began to send on a stream; [`crate::Association::separate_new_streams`] asked for this. The stream is read separately.
     StreamOpened(StreamId),
+    /// No endpoint sent a message for [`crate::Config::idle_timeout`]: the association is being shut down.
+    IdleTimeout,
     /// The buffered amount of this stream fell to the threshold of [`crate::Stream::set_buffered_amount_low_threshold`] (the event
     /// `bufferedamountlow` of WebRTC data channels).
     BufferedAmountLow(StreamId),

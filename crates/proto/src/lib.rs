@@ -59,7 +59,7 @@ pub use config::{
 };
 pub use dscp::{Dscp, DscpError};
 pub use ecn::{EcnCodepoint, EcnState};
-pub use endpoint::{AssociationId, ConnectOptions, Endpoint, Handling};
+pub use endpoint::{Admission, AssociationId, Candidate, ConnectOptions, Endpoint, Handling};
 pub use error::{
     AddressError, AuthenticationKeyError, ConnectError, EndpointError, PathRequestError, SchedulingError,
     SendError,

@@ -7,7 +7,7 @@ use anabranch_netsim::LinkConfig;
 use anabranch_proto::{
     AssociationState as State, CloseReason, Config, Event, SendOptions, StreamId, Tsn, VerificationTag,
 };
-use anabranch_testkit::{Ledger, Script, Setup, Side, quiet, shutdown_chunk, state_cookie};
+use anabranch_testkit::{Ledger, Pair, Script, Setup, Side, quiet, shutdown_chunk, state_cookie};
 use anabranch_wire::chunk::{Chunk, CookieEcho, GapAckBlocks, Heartbeat, Init, Sack, TsnList};
 use anabranch_wire::parameter::Parameters;
 use bytes::Bytes;
@@ -276,4 +276,54 @@ fn a_set_up_does_not_delay_the_end() {
     script.advance(2 * SECOND);
     assert!(is_closed(&mut script), "{:?}", script.association().state());
     expect_closed(&mut script, CloseReason::ShutdownTimedOut);
+}
+
+// A, Z: no message for Config::idle_timeout
+// A → SHUTDOWN → Z
+/// The idle timeout counts from the last message of either endpoint, and heartbeats do not count.
+#[test]
+fn an_idle_association_is_shut_down() {
+    let link: LinkConfig = "delay=10ms".parse().expect("a link");
+    let mut pair = Setup::new(1)
+        .path(link)
+        .adjust(Side::A, |config| {
+            config.idle_timeout = Some(Duration::from_secs(60))
+        })
+        .adjust_both(|config| config.heartbeat.interval = Some(Duration::from_secs(5)))
+        .connect();
+    let idle = |pair: &mut Pair| pair.events(Side::A).contains(&Event::IdleTimeout);
+    pair.run_ms(50_000);
+    pair.send(Side::Z, 0, "from the peer");
+    pair.run_ms(50_000);
+    pair.send(Side::A, 0, "to the peer");
+    pair.run_ms(59_000);
+    assert!(!idle(&mut pair), "59 s without a message");
+    pair.run_ms(2_000);
+    let events = pair.events(Side::A);
+    assert_eq!(
+        events[events.len() - 2..],
+        [Event::IdleTimeout, Event::Closed(CloseReason::Shutdown)]
+    );
+    assert!(
+        pair.events(Side::Z)
+            .contains(&Event::Closed(CloseReason::Shutdown))
+    );
+}
+
+/// Data that the peer does not acknowledge is not idle time: the association goes on until the peer is unreachable.
+#[test]
+fn unacknowledged_data_is_not_idle() {
+    let link: LinkConfig = "delay=10ms".parse().expect("a link");
+    let mut pair = Setup::new(1)
+        .path(link)
+        .adjust(Side::A, |config| {
+            config.idle_timeout = Some(Duration::from_secs(5))
+        })
+        .connect();
+    pair.cut(0, true);
+    pair.send(Side::A, 0, "into the void");
+    pair.run_ms(20_000);
+    pair.cut(0, false);
+    pair.run_ms(40_000);
+    assert_eq!(pair.messages(Side::Z).len(), 1);
 }

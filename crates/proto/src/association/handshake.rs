@@ -331,6 +331,7 @@ impl Association {
     /// paths are probed (§5.4).
     pub(super) fn become_established(&mut self, now: Timestamp) {
         let previous = core::mem::replace(&mut self.state, State::Established);
+        self.ending.on_activity(now);
         self.error_count = 0;
         self.control
             .retain(|chunk| !matches!(chunk, Chunk::Init(_) | Chunk::CookieEcho(_)));

@@ -143,6 +143,7 @@ impl Association {
             }
             let spread = self.paths.is_spread_arrival(now) || self.receiver.names_transmissions();
             self.receiver.on_packet(now, notes.immediate, spread);
+            self.ending.on_activity(now);
             // DATA after SHUTDOWN is answered at once with a SACK and another SHUTDOWN; T2-shutdown restarts (§9.2).
             if matches!(self.state, State::ShutdownSent(_)) {
                 self.receiver.force_ack();

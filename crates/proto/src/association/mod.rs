@@ -172,6 +172,7 @@ impl Association {
         let added = self.sender.queue.bytes() - before;
         self.sender.count(stream, added);
         self.ending.on_more(added);
+        self.ending.on_activity(now);
         if end {
             self.counters.messages_sent += 1;
         }

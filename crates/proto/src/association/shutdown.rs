@@ -26,6 +26,9 @@ pub(super) struct Ending {
     guard_time: Duration,
     /// Bytes that were not acknowledged when T5-shutdown-guard was last started.
     left: usize,
+    /// When a message was last accepted, or data arrived.
+    active_at: Timestamp,
+    idle_timeout: Option<Duration>,
 }
 
 impl Ending {
@@ -35,7 +38,22 @@ impl Ending {
             guard: None,
             guard_time: config.shutdown_guard(),
             left: 0,
+            active_at: Timestamp::ZERO,
+            idle_timeout: config.idle_timeout,
         }
+    }
+
+    /// A message was accepted, or data arrived.
+    pub(super) fn on_activity(&mut self, now: Timestamp) {
+        self.active_at = now;
+    }
+
+    /// When the association will have been idle for `Config::idle_timeout`. It is not idle while data waits for its acknowledgement.
+    pub(super) fn idle_due(&self, state: &State, all_acknowledged: bool) -> Option<Timestamp> {
+        let idle = matches!(state, State::Established) && all_acknowledged;
+        self.idle_timeout
+            .filter(|_| idle)
+            .map(|limit| self.active_at + limit)
     }
 
     /// Whether the application asked for the shutdown.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::{Association, State};
 use crate::control::Request;
-use crate::event::CloseReason;
+use crate::event::{CloseReason, Event};
 use crate::extension::dynamic_addresses::Requests;
 use crate::path::{HeartbeatAnswer, HeartbeatInfo, Path, PathId};
 use crate::time::Timestamp;
@@ -36,6 +36,7 @@ impl Association {
                 self.state.request().and_then(Request::due),
                 self.addresses.requests().and_then(Requests::due),
                 self.ending.due(),
+                self.ending.idle_due(&self.state, self.sender.is_empty()),
                 self.reconfiguration.due(self.state.takes_any_data()),
                 self.receiver.ack_deadline(),
                 self.sender.deadline(&self.config),
@@ -63,6 +64,10 @@ impl Association {
             // The shutdown takes too long: T5-shutdown-guard ends it with an ABORT in any state (§9.2).
             let cause = Cause::ProtocolViolation(Bytes::from_static(b"the shutdown takes too long"));
             self.abort_with(cause, self.state.reason_of_silence(CloseReason::ShutdownTimedOut));
+        }
+        if is_due(self.ending.idle_due(&self.state, self.sender.is_empty())) {
+            self.notices.tell(Event::IdleTimeout);
+            self.shutdown(now);
         }
         if is_due(self.reconfiguration.due(self.state.takes_any_data())) {
             self.reconfigure(now).on_timer();

@@ -1,6 +1,7 @@
 //! The endpoint: which association a packet belongs to, and the answer if there is none: set-up without state (RFC 9260 §5.1) and
 //! out-of-the-blue packets (§8.4, §8.5).
 
+mod admission;
 mod ended;
 mod table;
 
@@ -30,6 +31,8 @@ use crate::negotiation::{
 use crate::path::set_up_address;
 use crate::random::Random;
 use crate::time::Timestamp;
+use admission::AcceptFilter;
+pub use admission::{Admission, Candidate};
 use ended::Ended;
 use table::{Peer, Table};
 
@@ -70,6 +73,7 @@ pub struct Endpoint {
     random: Random,
     mint: CookieMint,
     listening: BTreeSet<u16>,
+    filter: Option<AcceptFilter>,
     table: Table,
     ended: Ended,
     next_id: u64,
@@ -92,6 +96,7 @@ impl Endpoint {
             config: Arc::new(config),
             random,
             listening: BTreeSet::new(),
+            filter: None,
             table: Table::default(),
             next_id: 0,
         })
@@ -118,6 +123,12 @@ impl Endpoint {
     /// Lists these addresses in the INIT and INIT ACK of further associations, if the settings list any (`Config::local_addresses`).
     pub fn set_local_addresses(&mut self, addresses: &[IpAddr]) {
         self.config = self.config.with_local_addresses(addresses).into();
+    }
+
+    /// From now on, this function decides about each association that a peer sets up, before the association takes memory. It must not
+    /// block. It is not asked about a restart of an association, nor in the collision of two set-ups (RFC 9260 §5.2).
+    pub fn set_accept_filter(&mut self, filter: impl Fn(&Candidate) -> Admission + Send + Sync + 'static) {
+        self.filter = Some(AcceptFilter::new(filter));
     }
 
     /// Accepts no further associations on this port.
@@ -381,6 +392,22 @@ impl Endpoint {
             return Handling::Reply(refuse(inbound, cookie.peer_tag, &[]));
         }
         let remote = cookie.confirmed(inbound.remote);
+        if let Some(filter) = &self.filter {
+            let count = self.association_count();
+            match filter.admits(&Candidate::new(
+                remote,
+                cookie.remote_port,
+                cookie.local_port,
+                count,
+            )) {
+                Admission::Accept => {}
+                Admission::Refuse => {
+                    let causes = [Cause::OutOfResource];
+                    return Handling::Reply(refuse(inbound, cookie.peer_tag, &causes));
+                }
+                Admission::Ignore => return Handling::Done,
+            }
+        }
         let peer = Peer {
             local_port: cookie.local_port,
             address: remote.ip(),
