@@ -339,7 +339,7 @@ async fn garbage_leaves_others_alone() {
     within(PATIENCE, association.shutdown()).await.unwrap();
 }
 
-/// The application decides before an association takes memory. Who is refused learns it at once; who is ignored learns nothing.
+/// The application decides before an association takes memory. A refused peer learns it at once, an ignored one learns nothing.
 #[tokio::test]
 async fn the_application_turns_associations_away() {
     let seen = Arc::new(Mutex::new(Vec::new()));
