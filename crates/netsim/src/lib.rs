@@ -26,7 +26,7 @@ mod queue;
 mod random;
 mod tcp;
 mod trace;
-mod units;
+pub mod units;
 
 pub use aqm::{Aqm, CoDelConfig, FqCoDelConfig};
 pub use dumbbell::{Dumbbell, DumbbellPair};

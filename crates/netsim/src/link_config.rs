@@ -8,7 +8,7 @@ use crate::aqm::Aqm;
 use crate::loss::LossModel;
 use crate::queue::{MarkThreshold, QueueLimit};
 use crate::random::Probability;
-use crate::units;
+use crate::units::{self, Problem};
 
 /// The smallest MTU that IPv4 requires of every link (RFC 791).
 const SMALLEST_MTU: u16 = 576;
@@ -19,16 +19,19 @@ const SMALLEST_MTU: u16 = 576;
 ///
 /// | key | value |
 /// | --- | --- |
-/// | `rate` | `2mbit`, `1gbit`, `9600bit`, `unlimited` |
-/// | `delay`, `jitter` | `40ms`, `1.5s`, `200us` |
+/// | `rate` | `2mbit`, `1Gbit/s`, `9600bit`, `unlimited` |
+/// | `delay`, `jitter` | `40ms`, `1.5s`, `200us`, `0` |
 /// | `mtu` | `1500b`: a larger packet is lost unless IP may fragment it |
 /// | `queue` | `64kib`, `73kb`, `50p` (packets), `dummynet:73kb` ([dummynet's rule](QueueLimit::Dummynet)), `unlimited` |
 /// | `aqm` | `codel`, `codel:5ms/100ms` (target/interval), `fq-codel`, `fq-codel:5ms/100ms/1514/1024` (and quantum/queues), `none`: [how the queue is managed](Aqm) |
 /// | `ecn-mark` | `20p`, `30kb`: an ECN-capable packet is [marked CE](MarkThreshold) if the queue already holds more than this; `none` |
-/// | `loss` | `0.1%`, `burst:P/R` or `burst:P/R/GOOD/BAD`, `script:3/17`, `outage:2s-3s`, `none` |
+/// | `loss` | `0.1%` (or `0.001`), `burst:P/R` or `burst:P/R/GOOD/BAD`, `script:3/17`, `outage:2s-3s`, `none` |
 /// | `ect-loss` | `100%`: probability that an ECN-capable packet is lost, as with middleboxes that drop such packets |
 /// | `reorder` | `1%:20ms`: probability that a packet is late and is overtaken, and its extra delay |
 /// | `duplicate`, `corrupt` | `0.1%` |
+///
+/// Durations, sizes and rates have the grammar of [`units`]. A probability is a percentage or a number below 1. The bare number `1` is
+/// refused, because it could mean 1 % or 100 %.
 ///
 /// [`Display`](fmt::Display) writes the same form, and parsing its output gives the same value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,33 +206,34 @@ impl LinkConfig {
         self
     }
 
-    fn set(&mut self, key: &str, value: &str) -> Option<()> {
+    fn set(&mut self, key: &str, value: &str) -> Result<(), Problem> {
         match key {
             "rate" if value.eq_ignore_ascii_case("unlimited") => self.rate = None,
-            "rate" => self.rate = Some(units::with_unit(value, units::RATE).filter(|&rate| rate > 0)?),
+            "rate" => self.rate = Some(units::rate(value)?),
             "delay" => self.delay = units::duration(value)?,
             "jitter" => self.jitter = units::duration(value)?,
             "mtu" => {
-                let mtu = units::with_unit(value, units::SIZE).or_else(|| value.parse().ok())?;
-                self.mtu = u16::try_from(mtu).ok().filter(|mtu| *mtu >= SMALLEST_MTU)?;
+                let mtu = units::parse_size(value).map_err(|error| error.problem)?;
+                let mtu = u16::try_from(mtu).ok().filter(|mtu| *mtu >= SMALLEST_MTU);
+                self.mtu = mtu.ok_or(Problem::Form)?;
             }
-            "queue" => self.queue = value.parse().ok()?,
-            "aqm" => self.aqm = value.parse().ok()?,
+            "queue" => self.queue = value.parse()?,
+            "aqm" => self.aqm = value.parse()?,
             "ecn-mark" if value.eq_ignore_ascii_case("none") => self.ecn_mark = None,
-            "ecn-mark" => self.ecn_mark = Some(value.parse().ok()?),
-            "loss" => self.loss = value.parse().ok()?,
-            "ect-loss" => self.ect_loss = value.parse().ok()?,
+            "ecn-mark" => self.ecn_mark = Some(value.parse()?),
+            "loss" => self.loss = value.parse()?,
+            "ect-loss" => self.ect_loss = value.parse()?,
             "reorder" => {
-                let (probability, extra_delay) = value.split_once(':')?;
+                let (probability, extra_delay) = value.split_once(':').ok_or(Problem::Form)?;
                 self.reorder = Reorder {
-                    probability: probability.parse().ok()?,
+                    probability: probability.parse()?,
                     extra_delay: units::duration(extra_delay)?,
                 };
             }
-            "duplicate" => self.duplicate = value.parse().ok()?,
-            _ => self.corrupt = value.parse().ok()?,
+            "duplicate" => self.duplicate = value.parse()?,
+            _ => self.corrupt = value.parse()?,
         }
-        Some(())
+        Ok(())
     }
 }
 
@@ -254,6 +258,14 @@ fn allowed(key: &str) -> &'static str {
     }
 }
 
+/// What is wrong with a value, if there is more to say than the values that its key accepts.
+fn because(problem: &Problem) -> String {
+    match problem {
+        Problem::Form => String::new(),
+        problem => format!(": {problem}"),
+    }
+}
+
 /// Why a text is not a valid link configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -268,12 +280,14 @@ pub enum LinkConfigError {
     #[error("link: {0} is given twice")]
     Twice(&'static str),
     /// The key's value cannot be parsed or is out of range.
-    #[error("link: {key} cannot be {value:?}; it takes {allowed}")]
+    #[error("link: {key} cannot be {value:?}{}; it takes {allowed}", because(problem))]
     Value {
         /// The key.
         key: &'static str,
         /// The given value.
         value: String,
+        /// What is wrong with the value.
+        problem: Problem,
         /// The values that the key accepts.
         allowed: &'static str,
     },
@@ -298,9 +312,10 @@ impl FromStr for LinkConfig {
             if core::mem::replace(&mut seen[place], true) {
                 return Err(LinkConfigError::Twice(key));
             }
-            config.set(key, value).ok_or_else(|| LinkConfigError::Value {
+            config.set(key, value).map_err(|problem| LinkConfigError::Value {
                 key,
                 value: value.to_owned(),
+                problem,
                 allowed: allowed(key),
             })?;
         }
@@ -412,5 +427,6 @@ mod tests {
             assert!(message.contains(key) && message.contains("it takes"), "{message}");
         }
         assert!(error("rate=0bit").contains("at least 1 bit/s"));
+        assert!(error("rate=10MB").contains("counts bytes"));
     }
 }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use anabranch_proto::Timestamp;
 
 use crate::random::{Generator, Probability};
-use crate::units;
+use crate::units::{self, Problem};
 
 /// How a link loses packets. A lost packet still takes its place in the queue and its time on the link.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -176,10 +176,10 @@ fn list<T>(
 }
 
 impl FromStr for LossModel {
-    type Err = ();
+    type Err = Problem;
 
     /// Reads `none`, `0.1%`, `burst:P/R`, `burst:P/R/GOOD/BAD`, `script:3/17/18` or `outage:2s-3s/5s-5.5s`.
-    fn from_str(text: &str) -> Result<Self, ()> {
+    fn from_str(text: &str) -> Result<Self, Problem> {
         if text.eq_ignore_ascii_case("none") {
             return Ok(Self::None);
         }
@@ -187,13 +187,15 @@ impl FromStr for LossModel {
             return text.parse().map(Self::Bernoulli);
         };
         let items = rest.split('/').filter(|item| !item.is_empty());
-        match kind {
+        match kind.to_ascii_lowercase().as_str() {
             "burst" => {
-                let values = items.map(str::parse).collect::<Result<Vec<Probability>, ()>>()?;
+                let values = items
+                    .map(str::parse)
+                    .collect::<Result<Vec<Probability>, Problem>>()?;
                 let (to_bad, to_good, good_loss, bad_loss) = match values[..] {
                     [p, r] => (p, r, Probability::NEVER, Probability::ALWAYS),
                     [p, r, good, bad] => (p, r, good, bad),
-                    _ => return Err(()),
+                    _ => return Err(Problem::Form),
                 };
                 Ok(Self::GilbertElliott {
                     to_bad,
@@ -204,33 +206,33 @@ impl FromStr for LossModel {
             }
             "script" => {
                 let indexes = items
-                    .map(|i| i.parse().map_err(|_| ()))
-                    .collect::<Result<Vec<u64>, ()>>()?;
+                    .map(|i| i.parse().map_err(|_| Problem::Form))
+                    .collect::<Result<Vec<u64>, Problem>>()?;
                 if indexes.is_sorted_by(|a, b| a < b) {
                     Ok(Self::Script(indexes))
                 } else {
-                    Err(())
+                    Err(Problem::Form)
                 }
             }
             "outage" => {
                 let intervals = items
                     .map(|item| {
-                        let (from, to) = item.split_once('-').ok_or(())?;
-                        let interval = (units::duration(from).ok_or(())?, units::duration(to).ok_or(())?);
+                        let (from, to) = item.split_once('-').ok_or(Problem::Form)?;
+                        let interval = (units::duration(from)?, units::duration(to)?);
                         if interval.0 < interval.1 {
                             Ok(interval)
                         } else {
-                            Err(())
+                            Err(Problem::Form)
                         }
                     })
-                    .collect::<Result<Vec<_>, ()>>()?;
+                    .collect::<Result<Vec<_>, Problem>>()?;
                 if intervals.is_sorted_by(|a, b| a.1 <= b.0) {
                     Ok(Self::Outages(intervals))
                 } else {
-                    Err(())
+                    Err(Problem::Form)
                 }
             }
-            _ => Err(()),
+            _ => Err(Problem::Form),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use anabranch_proto::Timestamp;
 
-use crate::units;
+use crate::units::{self, Problem};
 
 /// How much a link's queue holds, and by which rule it refuses packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -58,20 +58,21 @@ impl fmt::Display for QueueLimit {
 }
 
 impl FromStr for QueueLimit {
-    type Err = ();
+    type Err = Problem;
 
     /// Reads `64kib`, `73kb`, `1500b`, `50p`, `dummynet:73kb` or `unlimited`.
-    fn from_str(text: &str) -> Result<Self, ()> {
+    fn from_str(text: &str) -> Result<Self, Problem> {
         if text.eq_ignore_ascii_case("unlimited") {
             return Ok(Self::Unlimited);
         }
-        if let Some(bytes) = units::with_unit(text, units::SIZE) {
-            return Ok(Self::Bytes(bytes));
+        let lower = text.to_ascii_lowercase();
+        if let Some(bytes) = lower.strip_prefix(DUMMYNET) {
+            return units::size(bytes).map(Self::Dummynet);
         }
-        if let Some(bytes) = text.strip_prefix(DUMMYNET) {
-            return units::with_unit(bytes, units::SIZE).map(Self::Dummynet).ok_or(());
+        match units::packets(text) {
+            Ok(packets) => Ok(Self::Packets(packets)),
+            Err(_) => units::size(text).map(Self::Bytes),
         }
-        units::with_unit(text, &[("p", 1)]).map(Self::Packets).ok_or(())
     }
 }
 
@@ -108,13 +109,14 @@ impl fmt::Display for MarkThreshold {
 }
 
 impl FromStr for MarkThreshold {
-    type Err = ();
+    type Err = Problem;
 
     /// Reads `30kb` or `20p`.
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let bytes = units::with_unit(text, units::SIZE).map(Self::Bytes);
-        let packets = || units::with_unit(text, &[("p", 1)]).map(Self::Packets);
-        bytes.or_else(packets).ok_or(())
+    fn from_str(text: &str) -> Result<Self, Problem> {
+        match units::packets(text) {
+            Ok(packets) => Ok(Self::Packets(packets)),
+            Err(_) => units::size(text).map(Self::Bytes),
+        }
     }
 }
 

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
+use crate::units::{Digits, Problem, decimal};
+
 /// The generator of one random process.
 #[derive(Clone, Debug)]
 pub struct Generator(ChaCha8Rng);
@@ -118,20 +120,24 @@ impl fmt::Display for Probability {
 }
 
 impl FromStr for Probability {
-    type Err = ();
+    type Err = Problem;
 
-    /// Reads `0.1%` or `0.001`.
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (number, unit) = match text.strip_suffix('%') {
-            Some(number) => (number, 10_000_000),
+    /// Reads `0.1%` or `0.001`. The bare number 1 is refused: some programs read it as 1 %, others as 100 %.
+    fn from_str(text: &str) -> Result<Self, Problem> {
+        let percent = text.strip_suffix('%');
+        let (number, unit) = match percent {
+            Some(number) => (number.trim_end(), 10_000_000),
             None => (text, Self::ONE),
         };
-        let billionths = crate::units::decimal(number, u64::from(unit)).ok_or(())?;
-        u32::try_from(billionths)
-            .ok()
-            .filter(|&b| b <= Self::ONE)
-            .map(Self)
-            .ok_or(())
+        let billionths = match decimal(number, u64::from(unit), Digits::AllCount) {
+            Err(Problem::TooLarge) => Err(Problem::AboveOne),
+            billionths => billionths,
+        };
+        match u32::try_from(billionths?) {
+            Ok(Self::ONE) if percent.is_none() => Err(Problem::BareOne),
+            Ok(billionths @ 0..=Self::ONE) => Ok(Self(billionths)),
+            _ => Err(Problem::AboveOne),
+        }
     }
 }
 
@@ -186,7 +192,9 @@ mod tests {
             ("0.1%", "0.1%"),
             ("0.001", "0.1%"),
             ("100%", "100%"),
-            ("1", "100%"),
+            ("0.01", "1%"),
+            ("1%", "1%"),
+            ("0", "0%"),
             ("12.3456789%", "12.3456789%"),
         ] {
             let probability: Probability = text.parse().unwrap();
@@ -196,5 +204,15 @@ mod tests {
         for wrong in ["", "%", "101%", "1.5", "-1%", "x", "0.12345678%1"] {
             assert!(wrong.parse::<Probability>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_bare_one_is_neither_one_percent_nor_all() {
+        for bare in ["1", "1.0", "01"] {
+            assert_eq!(bare.parse::<Probability>(), Err(Problem::BareOne), "{bare}");
+        }
+        assert_eq!("100%".parse(), Ok(Probability::ALWAYS));
+        assert_eq!("1%".parse(), Ok(Probability::percent(1.0)));
+        assert_eq!("5".parse::<Probability>(), Err(Problem::AboveOne));
     }
 }

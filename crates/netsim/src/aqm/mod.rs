@@ -9,7 +9,7 @@ use std::str::FromStr;
 use anabranch_proto::Timestamp;
 
 use crate::link::{LinkPacket, LinkStats};
-use crate::units;
+use crate::units::{self, Problem};
 
 mod codel;
 mod fifo;
@@ -113,10 +113,10 @@ impl fmt::Display for Aqm {
 }
 
 impl FromStr for Aqm {
-    type Err = ();
+    type Err = Problem;
 
     /// Reads `none`, `codel`, `codel:5ms/100ms`, `fq-codel`, `fq-codel:5ms/100ms` or `fq-codel:5ms/100ms/1514/1024`.
-    fn from_str(text: &str) -> Result<Self, ()> {
+    fn from_str(text: &str) -> Result<Self, Problem> {
         let text = text.to_ascii_lowercase();
         let (name, settings) = match text.split_once(':') {
             Some((name, settings)) => (name, settings.split('/').collect()),
@@ -125,21 +125,24 @@ impl FromStr for Aqm {
         let mut codel = CoDelConfig::default();
         let mut fq = FqCoDelConfig::default();
         if let [target, interval, ..] = settings[..] {
-            codel.target = units::duration(target).ok_or(())?;
-            let interval = units::duration(interval).filter(|interval| !interval.is_zero());
-            codel.interval = interval.ok_or(())?;
+            codel.target = units::duration(target)?;
+            codel.interval = match units::duration(interval)? {
+                Duration::ZERO => return Err(Problem::Zero),
+                interval => interval,
+            };
             fq.codel = codel;
         }
         if let [_, _, quantum, flows] = settings[..] {
             let number = |text: &str| text.parse().ok().filter(|number| *number > 0);
-            fq.quantum = number(quantum).ok_or(())?;
-            fq.flows = number(flows).filter(|flows| *flows <= MOST_FLOWS).ok_or(())?;
+            fq.quantum = number(quantum).ok_or(Problem::Form)?;
+            let flows = number(flows).filter(|flows| *flows <= MOST_FLOWS);
+            fq.flows = flows.ok_or(Problem::Form)?;
         }
         match (name, settings.len()) {
             (NONE, 0) => Ok(Self::None),
             (CODEL, 0 | 2) => Ok(Self::CoDel(codel)),
             (FQ_CODEL, 0 | 2 | 4) => Ok(Self::FqCoDel(fq)),
-            _ => Err(()),
+            _ => Err(Problem::Form),
         }
     }
 }
