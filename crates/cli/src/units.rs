@@ -1,42 +1,13 @@
-//! Sizes, rates and durations on the command line and in reports.
+//! Sizes, rates and durations on the command line, in the grammar of [`anabranch_netsim::units`], and in reports.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-const SIZES: &[(&str, u64)] = &[
-    ("b", 1),
-    ("kb", 1_000),
-    ("kib", 1 << 10),
-    ("mb", 1_000_000),
-    ("mib", 1 << 20),
-    ("gb", 1_000_000_000),
-    ("gib", 1 << 30),
-];
-const RATES: &[(&str, u64)] = &[
-    ("bit", 1),
-    ("kbit", 1_000),
-    ("mbit", 1_000_000),
-    ("gbit", 1_000_000_000),
-];
-const TIMES: &[(&str, u64)] = &[
-    ("ns", 1),
-    ("us", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("min", 60_000_000_000),
-    ("h", 3_600_000_000_000),
-];
+use anabranch_netsim::units;
 
 /// Reads a size like `1kib`, `10mb` or `1500` in bytes.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
-    let plain = text
-        .bytes()
-        .all(|byte| byte.is_ascii_digit())
-        .then(|| text.parse().ok())
-        .flatten();
-    plain
-        .or_else(|| with_unit(text, SIZES))
-        .ok_or_else(|| "a size is a number of bytes, or one with a unit, like 64kib, 10mb or 1gib".to_owned())
+    units::parse_size(text).map_err(|error| error.to_string())
 }
 
 /// Reads a size that must lie in `range`; otherwise the error is `allowed`.
@@ -52,52 +23,27 @@ pub(crate) fn parse_size_within(
         .ok_or_else(|| allowed.to_owned())
 }
 
-/// Reads a duration like `40ms`, `1.5s` or `2min`.
+/// Reads the size of a packet in bytes, from `least` to `most`.
+pub(crate) fn parse_packet_size(text: &str, least: u16, most: u16) -> Result<u16, String> {
+    let allowed = || format!("give {least} to {most} bytes, like 1500 or 9kb");
+    let size = u16::try_from(parse_size(text)?).map_err(|_| allowed())?;
+    let fits = (least..=most).contains(&size);
+    fits.then_some(size).ok_or_else(allowed)
+}
+
+/// Reads a duration like `40ms`, `1m30s` or `0`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    with_unit(text, TIMES)
-        .map(Duration::from_nanos)
-        .ok_or_else(|| "a duration is a number with a unit, like 200us, 40ms, 1.5s or 2min".to_owned())
+    units::parse_duration(text).map_err(|error| error.to_string())
 }
 
 /// Reads a duration like [`parse_duration`], or a plain number of seconds.
 pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
-    with_unit(text, TIMES)
-        .or_else(|| with_unit(&format!("{text}s"), TIMES))
-        .map(Duration::from_nanos)
-        .ok_or_else(|| {
-            "a time is a number of seconds, or one with a unit, like 10, 1.5s, 200ms or 2min".to_owned()
-        })
+    units::parse_seconds(text).map_err(|error| error.to_string())
 }
 
 /// Reads a rate like `10mbit` in bits per second.
 pub(crate) fn parse_rate(text: &str) -> Result<u64, String> {
-    with_unit(text, RATES)
-        .filter(|&rate| rate > 0)
-        .ok_or_else(|| "a rate is a number with a unit, like 500kbit, 10mbit or 1.5gbit".to_owned())
-}
-
-/// A decimal number with one of the units. `None` for fractions below the smallest unit and for numbers that are too large.
-fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let text = text.trim().to_ascii_lowercase();
-    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
-    let &(_, scale) = units.iter().find(|(name, _)| *name == unit.trim())?;
-    let (whole, fraction) = number.trim().split_once('.').unwrap_or((number.trim(), ""));
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() || !digits(whole) || !digits(fraction) || fraction.len() > 18 {
-        return None;
-    }
-    let divisor = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
-    let fraction = if fraction.is_empty() {
-        0
-    } else {
-        fraction.parse::<u128>().ok()?
-    };
-    let part = fraction * u128::from(scale);
-    if !part.is_multiple_of(divisor) {
-        return None;
-    }
-    let whole = whole.parse::<u128>().ok()?.checked_mul(u128::from(scale))?;
-    u64::try_from(whole.checked_add(part / divisor)?).ok()
+    units::parse_rate(text).map_err(|error| error.to_string())
 }
 
 /// A size in a report: `4.00 MiB`.
@@ -151,59 +97,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read() {
-        let sizes = [
-            ("1500", 1500),
-            ("1kib", 1024),
-            ("10mb", 10_000_000),
-            ("1.5MiB", 1_572_864),
-            ("2 gib", 2 << 30),
-        ];
-        for (text, bytes) in sizes {
-            assert_eq!(parse_size(text), Ok(bytes), "{text}");
-        }
-        for wrong in [
-            "",
-            "b",
-            "-1",
-            "1.5b",
-            "1kibi",
-            "1k",
-            "99999999999gib",
-            "1e3",
-            ".5mb",
-            "1..5mb",
-        ] {
-            assert!(parse_size(wrong).unwrap_err().contains("64kib"), "{wrong}");
+    fn sizes_outside_their_range_have_the_range_in_the_error() {
+        assert_eq!(parse_size_within("1kib", 1..=1024, "at most 1kib"), Ok(1024));
+        let error = parse_size_within("1025", 1..=1024, "at most 1kib");
+        assert_eq!(error, Err("at most 1kib".to_owned()));
+        assert_eq!(parse_packet_size("1.5kB", 548, 65_507), Ok(1500));
+        for wrong in ["547", "65508", "1mib"] {
+            let error = parse_packet_size(wrong, 548, 65_507).unwrap_err();
+            assert!(error.contains("548 to 65507 bytes"), "{error}");
         }
     }
 
+    /// A number of a report can be given to an option.
     #[test]
-    fn durations_are_read() {
-        let durations = [
-            ("40ms", 40_000_000),
-            ("1.5s", 1_500_000_000),
-            ("0s", 0),
-            ("2min", 120_000_000_000),
-        ];
-        for (text, nanos) in durations {
-            assert_eq!(parse_duration(text), Ok(Duration::from_nanos(nanos)), "{text}");
-        }
-        for wrong in ["", "5", "ms", "-5ms", "5 parsecs", "9999999999999h"] {
-            assert!(parse_duration(wrong).unwrap_err().contains("40ms"), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn seconds_and_rates_are_read() {
-        assert_eq!(parse_seconds("10"), Ok(Duration::from_secs(10)));
-        assert_eq!(parse_seconds("0.5"), Ok(Duration::from_millis(500)));
-        assert_eq!(parse_seconds("40ms"), Ok(Duration::from_millis(40)));
-        assert!(parse_seconds("soon").unwrap_err().contains("200ms"));
-        assert_eq!(parse_rate("10mbit"), Ok(10_000_000));
-        assert_eq!(parse_rate("1.5Gbit"), Ok(1_500_000_000));
-        for wrong in ["", "10", "0mbit", "10mb", "-1mbit", "unlimited"] {
-            assert!(parse_rate(wrong).unwrap_err().contains("10mbit"), "{wrong}");
+    fn what_reports_print_can_be_read() {
+        let near = |read: f64, true_value: f64| (read - true_value).abs() <= 0.06 * true_value;
+        for exponent in 0..53_u32 {
+            for bytes in [1_u64 << exponent, (1 << exponent) + (1 << exponent) / 3] {
+                let text = size(bytes);
+                assert!(near(parse_size(&text).unwrap() as f64, bytes as f64), "{text}");
+                let text = rate(bytes, Duration::from_secs(1));
+                assert!(
+                    near(parse_rate(&text).unwrap() as f64, bytes as f64 * 8.0),
+                    "{text}"
+                );
+                let text = duration(Duration::from_micros(bytes));
+                let read = parse_duration(&text).map(|time| time.as_secs_f64() * 1e6);
+                assert!(near(read.unwrap(), bytes as f64), "{text}");
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anabranch_netsim::Network;
+use anabranch_netsim::{Network, units};
 
 use crate::experiment::Experiment;
 use crate::near::did_you_mean;
@@ -138,8 +138,22 @@ pub enum KnobError {
     },
 }
 
+/// Reads a value with a unit, like `1m30s`, as a number in the unit of its setting. `None` if units of the grammar do not fit the setting.
+fn with_unit(value: &str, unit: &str) -> Option<f64> {
+    let seconds = || Some(units::parse_duration(value).ok()?.as_secs_f64());
+    let bytes = || Some(units::parse_size(value).ok()? as f64);
+    match unit {
+        "s" => seconds(),
+        "ms" => Some(seconds()? * 1e3),
+        "B" => bytes(),
+        "KiB" => Some(bytes()? / 1024.0),
+        "Mbit/s" => Some(units::parse_rate(value).ok()? as f64 / 1e6),
+        _ => None,
+    }
+}
+
 impl Knobs {
-    /// Sets one of the experiment's knobs.
+    /// Sets one of the experiment's knobs to a number in its unit, or to a number with a unit, like `1m30s`.
     ///
     /// # Errors
     /// The experiment has no such knob, or the value is not a number in its range. The error says what is allowed.
@@ -158,7 +172,7 @@ impl Knobs {
             });
         };
         let (least, most) = knob.range;
-        let number = value.parse().ok();
+        let number = value.parse().ok().or_else(|| with_unit(value, knob.unit));
         let number = number.filter(|number| (least..=most).contains(number));
         let number = number.ok_or_else(|| KnobError::Value {
             name: knob.name,
@@ -297,8 +311,26 @@ mod tests {
         assert!(knobs.is_empty() && knobs.to_string().is_empty());
         knobs.set(&experiment(), "rtt", "0.5e2").unwrap();
         assert_eq!(knobs.to_string(), "rtt=50");
+        knobs.set(&experiment(), "rtt", ".05s").unwrap();
+        assert_eq!(knobs.to_string(), "rtt=50");
         let trial = Trial::new(7, &knobs);
         assert_eq!((trial.knob("rtt"), trial.knob_or("rate", 3.0)), (Some(50.0), 3.0));
+    }
+
+    #[test]
+    fn units_are_converted_to_that_of_the_setting() {
+        for (value, unit, number) in [
+            ("1m30s", "s", Some(90.0)),
+            ("1.5s", "ms", Some(1500.0)),
+            ("64KiB", "KiB", Some(64.0)),
+            ("64KiB", "B", Some(65_536.0)),
+            ("2.5Gbit/s", "Mbit/s", Some(2500.0)),
+            ("5ms", "packets", None),
+            ("5ms", "Mbit/s", None),
+            ("5ms", "", None),
+        ] {
+            assert_eq!(with_unit(value, unit), number, "{value} in {unit}");
+        }
     }
 
     #[test]

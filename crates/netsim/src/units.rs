@@ -116,7 +116,7 @@ pub enum Problem {
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     duration(text).map_err(|problem| UnitError {
         problem,
-        examples: "a duration is a number with a unit, like 250us, 40ms, 1.5s, 2min or 1m30s",
+        examples: "a duration is a number with a unit, like 200us, 40ms, 1.5s, 2min or 1m30s",
     })
 }
 

@@ -150,7 +150,7 @@ struct Make {
     #[arg(long, alias = "back", display_order = 1, value_name = "SETTINGS")]
     reverse_link: Vec<LinkConfig>,
     /// MTU of the network devices in bytes, 1280 to 65535 [default: 1500, or the MTU of the link if that is larger]
-    #[arg(long, help_heading = TESTBED, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1280..))]
+    #[arg(long, help_heading = TESTBED, value_name = "SIZE", value_parser = mtu)]
     mtu: Option<u16>,
     /// Seed of the random numbers of the links
     #[arg(long, help_heading = TESTBED, value_name = "NUMBER", default_value_t = 1)]
@@ -158,6 +158,10 @@ struct Make {
     /// Print the counters at this interval, for example 1s [default: only at the end]
     #[arg(long, alias = "every", help_heading = TESTBED, value_name = "DURATION", value_parser = units::parse_duration)]
     interval: Option<Duration>,
+}
+
+fn mtu(text: &str) -> Result<u16, String> {
+    units::parse_packet_size(text, 1280, u16::MAX)
 }
 
 impl Make {

@@ -57,7 +57,7 @@ pub(crate) struct BenchArgs {
     unordered: bool,
     /// Largest SCTP packet in bytes without UDP and IP headers, 548 to 65507 [default: 1200; with --udp: by path MTU
     /// discovery]
-    #[arg(long, help_heading = LOAD, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(548..=65_507))]
+    #[arg(long, help_heading = LOAD, value_name = "SIZE", value_parser = packet_size)]
     packet: Option<u16>,
     /// Streams that carry the messages in turn, 1 to 65535
     #[arg(long, help_heading = MEMORY, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
@@ -98,6 +98,10 @@ pub(crate) struct BenchArgs {
     congestion: CongestionArgs,
     #[command(flatten)]
     pub(crate) observe: Observe,
+}
+
+fn packet_size(text: &str) -> Result<u16, String> {
+    units::parse_packet_size(text, 548, 65_507)
 }
 
 fn message_size(text: &str) -> Result<u64, String> {

@@ -70,10 +70,9 @@ pub(crate) struct DemoArgs {
     /// Size of the generated file in bytes
     #[arg(long, help_heading = RUN, value_name = "SIZE", default_value = "4mib", value_parser = units::parse_size)]
     size: u64,
-    /// Stop sending after this many seconds, even before the end of the file, 1 to 86400
-    #[arg(long, help_heading = RUN,
-        value_name = "SECONDS", default_value_t = 45, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    seconds: u64,
+    /// Stop sending after this many seconds, or a time like 1m30s, even before the end of the file, 1 to 86400 seconds
+    #[arg(long, help_heading = RUN, value_name = "SECONDS", default_value = "45", value_parser = length)]
+    seconds: Duration,
     /// Emulated link between the two endpoints, in each direction
     #[arg(
         long,
@@ -96,6 +95,15 @@ pub(crate) struct DemoArgs {
     offer: Offer,
     #[command(flatten)]
     pub(crate) observe: Observe,
+}
+
+fn length(text: &str) -> Result<Duration, String> {
+    let time = units::parse_seconds(text)?;
+    let allowed = Duration::from_secs(1)..=Duration::from_secs(86_400);
+    allowed
+        .contains(&time)
+        .then_some(time)
+        .ok_or_else(|| "give 1 to 86400 seconds, like 45 or 1m30s".to_owned())
 }
 
 /// One way to run the demonstration.
@@ -227,7 +235,7 @@ async fn carry(args: &DemoArgs, setting: Setting, interrupt: &Interrupt) -> Resu
     let sources = traffic::start(&outgoing, file, args.persist.reliability(), &board, &stopped);
     let mut progress = Progress::new(args.observe.json);
     let mut ticks = tokio::time::interval(Duration::from_millis(100));
-    let end = begun + Duration::from_secs(args.seconds);
+    let end = begun + args.seconds;
     loop {
         tokio::select! {
             _ = ticks.tick() => {}

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use anabranch_netsim::{LinkConfig, QueueLimit};
+use anabranch_netsim::{LinkConfig, units};
 use anabranch_proto::{MultipathMode, SchedulerKind};
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -220,11 +220,10 @@ impl Written for Name {
 pub(super) struct Time(pub(super) Duration);
 
 impl Written for Time {
-    const EXPECTED: &'static str = "a time above 0, like \"20ms\" or \"1.5s\"";
+    const EXPECTED: &'static str = "a time above 0, like \"20ms\", \"1.5s\" or \"1m30s\"";
     fn read(text: &str) -> Option<Self> {
-        // Reuses the parser of a link's delay.
-        let link: LinkConfig = format!("delay={text}").parse().ok()?;
-        Some(Self(link.delay)).filter(|time| !text.contains(',') && !time.0.is_zero())
+        let time = units::parse_duration(text).ok();
+        time.filter(|time| !time.is_zero()).map(Self)
     }
 }
 
@@ -235,12 +234,8 @@ pub(super) struct Bytes(pub(super) u64);
 impl Written for Bytes {
     const EXPECTED: &'static str = "a number of bytes above 0, like \"1400b\" or \"64kib\"";
     fn read(text: &str) -> Option<Self> {
-        // Reuses the parser of a link's queue.
-        let link: LinkConfig = format!("queue={text}").parse().ok()?;
-        match link.queue {
-            QueueLimit::Bytes(bytes) if bytes > 0 && !text.contains(',') => Some(Self(bytes)),
-            _ => None,
-        }
+        let bytes = units::parse_size(text).ok();
+        bytes.filter(|bytes| *bytes > 0).map(Self)
     }
 }
 

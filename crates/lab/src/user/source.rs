@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_netsim::Generator;
+use anabranch_netsim::{Generator, units};
 use anabranch_proto::Timestamp;
 
 use super::definition::Flow;
@@ -15,6 +15,8 @@ use crate::traffic::{Regular, Submission};
 const MOST_MESSAGES: usize = 1_000_000;
 /// The longest message in bytes.
 const MOST_BYTES: usize = 65_536;
+/// No message of a trace is this late.
+const LATEST: Duration = Duration::from_secs(1_000_000);
 
 /// When a flow's messages are submitted.
 #[derive(Clone, Debug)]
@@ -61,7 +63,7 @@ pub(super) fn schedule(flow: &Flow, class: usize, seed: u64, begin: Timestamp) -
 }
 
 /// The messages of a trace: a CSV file with a line `SECONDS,BYTES` for each message, in order of time, and optionally a first line with
-/// the columns' names.
+/// the columns' names. Times and lengths may also have units, like `20ms,1kib`.
 pub(super) fn read_trace(path: &Path) -> Result<Vec<(Duration, usize)>, String> {
     let name = path.display();
     let text = fs::read_to_string(path).map_err(|error| format!("cannot read {name}: {error}"))?;
@@ -93,8 +95,12 @@ pub(super) fn read_trace(path: &Path) -> Result<Vec<(Duration, usize)>, String> 
 
 fn message(line: &str) -> Option<(Duration, usize)> {
     let (seconds, bytes) = line.split_once(',')?;
-    let seconds: f64 = seconds.trim().parse().ok()?;
-    let bytes: usize = bytes.trim().parse().ok()?;
-    let at = Duration::try_from_secs_f64(seconds).ok()?;
-    ((1..=MOST_BYTES).contains(&bytes) && seconds < 1e6).then_some((at, bytes))
+    // Programs write numbers like 1e-3, which people do not.
+    let number = seconds.trim().parse().ok();
+    let at = match number.map(Duration::try_from_secs_f64) {
+        Some(at) => at.ok()?,
+        None => units::parse_duration(seconds).ok()?,
+    };
+    let bytes = usize::try_from(units::parse_size(bytes).ok()?).ok()?;
+    ((1..=MOST_BYTES).contains(&bytes) && at < LATEST).then_some((at, bytes))
 }

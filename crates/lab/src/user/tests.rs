@@ -275,10 +275,15 @@ fn a_trace_has_rows_in_order_of_time() {
         trace("seconds,bytes\n0.5,10\n1,65536\n"),
         Ok(vec![(millis(500), 10), (millis(1000), 65_536)])
     );
+    assert_eq!(
+        trace("1e-3,10\n20ms, 1KiB\n1m30s,2"),
+        Ok(vec![(millis(1), 10), (millis(20), 1024), (millis(90_000), 2)])
+    );
     for (text, expected) in [
         ("", "has no messages"),
         ("1,10\n0.5,10\n", "line 2: the time is before"),
         ("0,0\n", "line 1: give SECONDS,BYTES"),
+        ("20Ms,1k\n", "line 1: give SECONDS,BYTES"),
         ("-1,10\n", "line 1: give SECONDS,BYTES"),
         ("nan,10\n1;10\n", "line 2: give SECONDS,BYTES"),
     ] {
