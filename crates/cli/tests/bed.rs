@@ -179,8 +179,11 @@ fn the_status_is_the_commands_and_what_goes_wrong_is_told() {
     let left = bed(&["--left", "exit 3", "--head-start", "60s", "--", "true"]);
     assert_eq!(left.status.code(), Some(3));
     let missing = bed(&["--", "no-such-program"]);
-    assert!(text(&missing.stderr).contains("cannot start no-such-program on the right"));
-    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stderr).contains("there is no command no-such-program"));
+    assert_eq!(missing.status.code(), Some(127));
+    let directory = bed(&["--", "/"]);
+    assert!(text(&directory.stderr).contains("/ cannot be executed"));
+    assert_eq!(directory.status.code(), Some(126));
 }
 
 #[test]

@@ -56,10 +56,12 @@ Examples:
   anabranch bed run --link rate=1mbit --reverse-link rate=10mbit --interval 1s -- \\
     sh -c 'ping -c 5 $ANABRANCH_BED_LEFT'
 
-The exit status is that of COMMAND. The standard output and standard error of both commands are
-passed through. The testbed reports on standard error, and with --json at the end on standard
-output. In both commands, the variables ANABRANCH_BED_LEFT, _RIGHT, _LEFT6 and _RIGHT6 contain the
-addresses, path by path, and ANABRANCH_BED_LEFT_NETNS and _RIGHT_NETNS the network namespaces."
+The exit status is that of COMMAND: 128 plus the signal's number if a signal ended it, 127 if there
+is no such command, and 126 if it cannot be executed. The standard output and standard error of both
+commands are passed through. The testbed reports on standard error, and with --json at the end on
+standard output. In both commands, the variables ANABRANCH_BED_LEFT, _RIGHT, _LEFT6 and _RIGHT6
+contain the addresses, path by path, and ANABRANCH_BED_LEFT_NETNS and _RIGHT_NETNS the network
+namespaces."
 )]
 struct RunArgs {
     #[command(flatten)]

@@ -17,6 +17,13 @@ use crate::output::{Output, note};
 /// Interval of the checks whether the testbed still works.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// The exit status that shells give for a command that exists but cannot be executed.
+const NOT_EXECUTABLE: u8 = 126;
+/// The exit status that shells give for a command that does not exist.
+const NO_COMMAND: u8 = 127;
+/// Shells add the number of the signal that ended a command to this exit status.
+const SIGNALLED: i32 = 128;
+
 /// Why the testbed is to end.
 enum End {
     Interrupted,
@@ -98,8 +105,26 @@ fn interrupted() -> Failure {
 }
 
 fn start(bed: &Bed, side: Side, command: &mut Command, name: &str) -> Result<Child, Failure> {
-    bed.spawn(side, command)
-        .map_err(|error| Failure::new(format!("cannot start {name} on the {side}: {error}")))
+    command.envs(bed.environment());
+    let started = bed.inside(side, || command.spawn());
+    started
+        .map_err(|error| Failure::new(format!("cannot enter the host on the {side}: {error}")))?
+        .map_err(|error| not_started(name, &error))
+}
+
+/// A command that cannot be started gives the status that a shell gives.
+fn not_started(name: &str, error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::NotFound => Failure::new(format!(
+            "there is no command {name}: after --, give a program of PATH or the path of a program, and its arguments"
+        ))
+        .with_status(NO_COMMAND),
+        _ => Failure::new(format!(
+            "{name} cannot be executed: {error}; after --, give a program that you may execute (for a shell command: \
+             sh -c '...')"
+        ))
+        .with_status(NOT_EXECUTABLE),
+    }
 }
 
 /// Waits for a child on its own thread.
@@ -119,7 +144,7 @@ fn ended(name: &str, status: io::Result<ExitStatus>) -> Result<(), Failure> {
     }
     let code = status
         .code()
-        .or_else(|| status.signal().map(|signal| 128 + signal));
+        .or_else(|| status.signal().map(|signal| SIGNALLED + signal));
     let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     Err(Failure::new(format!("{name} ended: {status}")).with_status(code))
 }
@@ -177,4 +202,49 @@ async fn finish(bed: Arc<Bed>, output: Output, aside: bool) -> Result<(), Failur
         Ok(())
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_that_do_not_start_end_as_in_a_shell() {
+        let failure = |command: &str| {
+            let error = Command::new(command).spawn().unwrap_err();
+            not_started(command, &error)
+        };
+        for (command, status, message) in [
+            (
+                "no-such-command",
+                127,
+                "there is no command no-such-command: after --",
+            ),
+            ("/no/such/command", 127, "there is no command /no/such/command"),
+            ("/", 126, "/ cannot be executed: Permission denied"),
+            (
+                concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
+                126,
+                "Cargo.toml cannot be executed",
+            ),
+        ] {
+            let failure = failure(command);
+            assert_eq!(failure.status(), status, "{command}");
+            assert!(failure.message().contains(message), "{}", failure.message());
+        }
+    }
+
+    #[test]
+    fn the_status_of_a_command_is_passed_on() {
+        let status = |line: &str| ended("sh", Command::new("sh").args(["-c", line]).status());
+        assert!(status("exit 0").is_ok());
+        for (line, expected) in [
+            ("exit 7", 7),
+            ("exit 127", 127),
+            ("kill -9 $$", 137),
+            ("kill -15 $$", 143),
+        ] {
+            assert_eq!(status(line).unwrap_err().status(), expected, "{line}");
+        }
+    }
 }
