@@ -29,7 +29,7 @@ impl Candidate {
     }
 }
 
-/// What happens to a [`Candidate`].
+/// The decision about a [`Candidate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Admission {
     /// The association begins.
