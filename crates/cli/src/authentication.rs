@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anabranch::{AuthenticationConfig, Bytes, Config, SharedKey};
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use crate::failure::Failure;
 use crate::options::CARRY;
@@ -57,7 +57,7 @@ pub(crate) fn names(kinds: &[u8]) -> Vec<String> {
 pub(crate) struct Authenticate {
     /// Sign packets with the first key of this file, and accept packets signed with any of its keys (RFC 4895). One key on each
     /// line: its number (0 to 65535), a space, and the secret as text or as hex:00ff…. The peer needs the same file
-    #[arg(long, help_heading = CARRY, value_name = "FILE")]
+    #[arg(long, help_heading = CARRY, value_name = "FILE", value_hint = ValueHint::FilePath)]
     auth_key_file: Option<PathBuf>,
     /// With --auth-key-file: the chunk types that the peer must sign in every format, such as data,sack,abort [default: all]
     #[arg(long, help_heading = CARRY, value_name = "TYPES", requires = "auth_key_file", value_parser = chunk_types)]

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use anabranch::{Association, ConnectError, DEFAULT_UDP_PORT, Endpoint, Explained};
-use clap::Args;
+use clap::{Args, ValueHint};
 use tokio::time::timeout;
 
 use crate::failure::Failure;
@@ -26,6 +26,7 @@ const PEER: &str = "Peer";
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Target {
     /// Host name or IP address of the peer
+    #[arg(value_hint = ValueHint::Hostname)]
     pub(crate) host: String,
     /// UDP port of the peer, 1 to 65535
     #[arg(long, help_heading = PEER,

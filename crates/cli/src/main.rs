@@ -2,7 +2,7 @@
 //!
 //! `demo` shows the protocol at work on one machine. `listen`, `send` and `ping` transfer messages between two machines.
 //! `perf` measures the path between two machines, `bench` the stack on this machine. `lab` runs the experiments of the papers.
-//! `bed` runs programs on an emulated network. This file has the command line; each subcommand has its file in `commands`.
+//! `bed` runs programs on an emulated network. `completions` and `man` write the files that a package installs. This file has the command line; each subcommand has its file in `commands`.
 
 mod authentication;
 mod by_path;
@@ -31,10 +31,11 @@ use clap::{Parser, Subcommand};
 
 #[cfg(target_os = "linux")]
 use crate::commands::bed;
-use crate::commands::{bench, demo, lab, listen, perf, ping, send};
+use crate::commands::{bench, completions, demo, lab, listen, man, perf, ping, send};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::Observe;
+use crate::output::Output;
 
 /// SCTP (RFC 9260) between two programs: streams of messages over UDP, without root.
 ///
@@ -82,11 +83,16 @@ enum Command {
     /// Run any program on a testbed: two hosts on this machine with emulated links (Linux, root)
     #[cfg(target_os = "linux")]
     Bed(bed::BedArgs),
+    /// Print a script with which a shell completes this command's options
+    Completions(completions::CompletionsArgs),
+    /// Write manual pages of this command and its subcommands
+    Man(man::ManArgs),
 }
 
 impl Command {
-    fn observe(&self) -> &Observe {
-        match self {
+    /// The format of the output, and the log; none for commands that only write texts about this program.
+    fn observe(&self) -> Option<&Observe> {
+        let observe = match self {
             Self::Demo(args) => &args.observe,
             Self::Listen(args) => &args.observe,
             Self::Send(args) => &args.observe,
@@ -96,7 +102,9 @@ impl Command {
             Self::Lab(args) => args.observe(),
             #[cfg(target_os = "linux")]
             Self::Bed(args) => args.observe(),
-        }
+            Self::Completions(_) | Self::Man(_) => return None,
+        };
+        Some(observe)
     }
 
     async fn run(self, interrupt: Interrupt) -> Result<(), Failure> {
@@ -110,14 +118,21 @@ impl Command {
             Self::Lab(args) => lab::run(args, interrupt).await,
             #[cfg(target_os = "linux")]
             Self::Bed(args) => bed::run(args, interrupt).await,
+            Self::Completions(args) => completions::run(&args),
+            Self::Man(args) => man::run(&args),
         }
     }
 }
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
-    command.observe().start_log();
-    let output = command.observe().output();
+    let output = match command.observe() {
+        Some(observe) => {
+            observe.start_log();
+            observe.output()
+        }
+        None => Output::Text,
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

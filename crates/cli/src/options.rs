@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anabranch::{BindError, Config, Dscp, Endpoint, EndpointBuilder, LinkConfig, Transport};
-use clap::{Arg, Args, ValueEnum};
+use clap::{Arg, Args, ValueEnum, ValueHint};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::authentication::Authenticate;
@@ -25,7 +25,7 @@ pub(crate) const CARRY: &str = "Transport and emulated link";
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Observe {
     /// Write all packets to this file in the pcapng format, for Wireshark
-    #[arg(long, help_heading = OUTPUT, value_name = "FILE")]
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) pcap: Option<PathBuf>,
     /// Log to standard error at this level: off, error, warn, info, debug or trace
     #[arg(long, help_heading = OUTPUT, value_name = "LEVEL", default_value = "warn")]

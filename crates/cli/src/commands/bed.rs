@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anabranch::LinkConfig;
 use anabranch_bed::{BedError, BedId, PathPlan, Plan};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueHint};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -67,7 +67,7 @@ struct RunArgs {
     #[command(flatten)]
     make: Make,
     /// Shell command to run on the left host; it is ended with the testbed
-    #[arg(long, display_order = 2, value_name = "COMMAND")]
+    #[arg(long, display_order = 2, value_name = "COMMAND", value_hint = ValueHint::CommandString)]
     left: Option<String>,
     /// Time between the start of the left and of the right command, in which a server on the left can start
     #[arg(long, help_heading = TESTBED,
@@ -80,6 +80,7 @@ struct RunArgs {
         value_name = "COMMAND",
         required = true,
         trailing_var_arg = true,
+        value_hint = ValueHint::CommandWithArguments,
         allow_hyphen_values = true
     )]
     command: Vec<OsString>,

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anabranch::{Association, Config, Counters, Endpoint, LinkConfig, LinkStats, SchedulerKind};
-use clap::Args;
+use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -65,7 +65,7 @@ The exit status is 0 only if every sent message that was not abandoned was deliv
 checksum of the file is correct.")]
 pub(crate) struct DemoArgs {
     /// File to send [default: a generated file of --size bytes]
-    #[arg(long, display_order = 1, value_name = "FILE", conflicts_with = "size")]
+    #[arg(long, display_order = 1, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "size")]
     file: Option<PathBuf>,
     /// Size of the generated file in bytes
     #[arg(long, help_heading = RUN, value_name = "SIZE", default_value = "4mib", value_parser = units::parse_size)]

@@ -24,7 +24,7 @@ use anabranch_lab::{
     Experiment, Extent, Finding, Judgement, Knobs, Picture, TraceDirectory, did_you_mean,
     experiment_from_toml, experiments, pictures, report as page, traced,
 };
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueHint};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -105,11 +105,11 @@ struct RunArgs {
     #[command(flatten)]
     choice: Choice,
     /// Write a CSV file with one row per run; for one experiment, with all values of --set
-    #[arg(long, help_heading = RUNS, value_name = "FILE")]
+    #[arg(long, help_heading = RUNS, value_name = "FILE", value_hint = ValueHint::FilePath)]
     csv: Option<PathBuf>,
     /// Write every message and the sender's state over time of each simulated run to this directory, as CSV; at most 1000
     /// runs
-    #[arg(long, help_heading = RUNS, value_name = "DIRECTORY", conflicts_with_all = ["results", "pcap"])]
+    #[arg(long, help_heading = RUNS, value_name = "DIRECTORY", value_hint = ValueHint::DirPath, conflicts_with_all = ["results", "pcap"])]
     trace: Option<PathBuf>,
     #[command(flatten)]
     observe: Observe,
@@ -162,10 +162,10 @@ struct ReportArgs {
     #[command(flatten)]
     effort: Effort,
     /// HTML file to write
-    #[arg(long, value_name = "FILE", default_value = "anabranch-lab.html")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, default_value = "anabranch-lab.html")]
     output: PathBuf,
     /// Also write each picture to this directory, as EXPERIMENT-FIGURE.svg
-    #[arg(long, help_heading = RUNS, value_name = "DIRECTORY")]
+    #[arg(long, help_heading = RUNS, value_name = "DIRECTORY", value_hint = ValueHint::DirPath)]
     svg: Option<PathBuf>,
     #[command(flatten)]
     observe: Observe,
@@ -190,7 +190,7 @@ const RUNS: &str = "Runs and files";
 #[derive(Clone, Debug, Args)]
 struct Chosen {
     /// Experiments from `lab list`, or TOML files with new experiments
-    #[arg(value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
+    #[arg(value_name = "NAME", value_hint = ValueHint::FilePath, required_unless_present = "all", conflicts_with = "all")]
     names: Vec<String>,
     /// Run all experiments
     #[arg(long, help_heading = RUNS)]
@@ -228,7 +228,7 @@ struct Effort {
     bed: bool,
     /// Keep the numbers of every run in this directory, as EXPERIMENT.csv and EXPERIMENT.json. Runs whose numbers are already
     /// there are skipped
-    #[arg(long, help_heading = RUNS, value_name = "DIRECTORY")]
+    #[arg(long, help_heading = RUNS, value_name = "DIRECTORY", value_hint = ValueHint::DirPath)]
     results: Option<PathBuf>,
 }
 

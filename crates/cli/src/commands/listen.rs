@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anabranch::{Association, AssociationStats, Endpoint, Explained, MessagePart, Reliability};
-use clap::Args;
+use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -51,7 +51,7 @@ pub(crate) struct ListenArgs {
     #[arg(long)]
     echo: bool,
     /// Write the data of each association to a new file in this directory, in order of arrival
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     output: Option<PathBuf>,
     /// Exit after the first association
     #[arg(long)]

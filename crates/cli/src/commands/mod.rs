@@ -3,9 +3,11 @@
 #[cfg(target_os = "linux")]
 pub(crate) mod bed;
 pub(crate) mod bench;
+pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod lab;
 pub(crate) mod listen;
+pub(crate) mod man;
 pub(crate) mod perf;
 pub(crate) mod ping;
 pub(crate) mod send;

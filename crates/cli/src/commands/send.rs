@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anabranch::{Association, Bytes, Ppid, SendError, SendOptions, StreamId};
-use clap::Args;
+use clap::{Args, ValueHint};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -50,6 +50,7 @@ pub(crate) struct SendArgs {
     #[command(flatten)]
     pub(crate) target: Target,
     /// File to send; without FILE, or with -, each line of standard input is a message
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
     /// Stream to send on, 0 to 65534
     #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..65_535))]
