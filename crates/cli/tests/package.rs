@@ -172,3 +172,99 @@ fn a_directory_that_cannot_be_written_is_named() {
         "{said}"
     );
 }
+
+/// All files below a directory, relative to it.
+fn files(root: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut left = vec![root.to_owned()];
+    while let Some(directory) = left.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.is_symlink() {
+                left.push(path);
+            } else {
+                found.push(path.strip_prefix(root).unwrap().to_str().unwrap().to_owned());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The Debian package is installed in an empty root, its program runs there, and nothing is left after it was removed.
+#[test]
+fn a_debian_package_is_installed_and_removed() {
+    let place = directory("debian-package");
+    let repository = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let mut build = Command::new(format!("{repository}/scripts/package-deb"));
+    build
+        .args(["--binary", env!("CARGO_BIN_EXE_anabranch"), "--out"])
+        .arg(&place);
+    if output(Command::new("dpkg-deb").arg("--version")).is_none() {
+        return;
+    }
+    let built = build.output().unwrap();
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    let package = text(&built.stdout);
+    let package = package.lines().last().expect("the name of the package");
+
+    let root = place.join("root");
+    let database = root.join("var/lib/dpkg");
+    for folder in ["info", "updates", "triggers"] {
+        fs::create_dir_all(database.join(folder)).unwrap();
+    }
+    for file in ["status", "available"] {
+        fs::write(database.join(file), "").unwrap();
+    }
+    let dpkg = |arguments: &[&str]| {
+        let mut dpkg = Command::new("dpkg");
+        // The root has no C library and no other packages.
+        dpkg.args([
+            "--force-depends",
+            "--force-not-root",
+            "--force-bad-path",
+            "--log=/dev/null",
+        ]);
+        dpkg.arg(format!("--root={}", root.display())).args(arguments);
+        let done = dpkg.output().unwrap();
+        assert!(
+            done.status.success(),
+            "dpkg {arguments:?}: {}",
+            text(&done.stderr)
+        );
+    };
+    dpkg(&["--install", package]);
+    let installed: Vec<_> = files(&root)
+        .into_iter()
+        .filter(|file| file.starts_with("usr/"))
+        .collect();
+    for file in [
+        "usr/bin/anabranch",
+        "usr/share/man/man1/anabranch-send.1.gz",
+        "usr/share/bash-completion/completions/anabranch",
+        "usr/share/zsh/vendor-completions/_anabranch",
+        "usr/share/fish/vendor_completions.d/anabranch.fish",
+        "usr/share/doc/anabranch/copyright",
+    ] {
+        assert!(
+            installed.iter().any(|one| one == file),
+            "{file} is missing: {installed:?}"
+        );
+    }
+    let version = Command::new(root.join("usr/bin/anabranch"))
+        .arg("--version")
+        .output()
+        .unwrap();
+    assert_eq!(
+        text(&version.stdout).trim(),
+        concat!("anabranch ", env!("CARGO_PKG_VERSION"))
+    );
+    dpkg(&["--purge", "anabranch"]);
+    assert_eq!(
+        files(&root)
+            .into_iter()
+            .filter(|file| file.starts_with("usr/"))
+            .count(),
+        0
+    );
+}
