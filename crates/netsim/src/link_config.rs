@@ -428,5 +428,17 @@ mod tests {
         }
         assert!(error("rate=0bit").contains("at least 1 bit/s"));
         assert!(error("rate=10MB").contains("counts bytes"));
+        for one in [
+            "loss=1",
+            "ect-loss=1.0",
+            "corrupt=1",
+            "reorder=1:2ms",
+            "loss=burst:1/20%",
+        ] {
+            let error = error(one);
+            assert!(error.contains(": 1 % or 0.01? Write 1% or 0.01 for"), "{error}");
+            assert!(error.contains("100% for all"), "{error}");
+        }
+        assert_eq!("loss=1%".parse::<LinkConfig>(), "loss=0.01".parse());
     }
 }

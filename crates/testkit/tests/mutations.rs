@@ -73,18 +73,22 @@ fn every_text_to_change_is_there_once() {
 #[test]
 fn every_test_is_there() {
     for one in mutations() {
-        let of_the_core = one.binary == "proto";
-        let tests = crate_folder().join(if of_the_core { "../proto/src" } else { "tests" });
+        let of_a_crate = ["proto", "netsim", "cli"].contains(&one.binary.as_str());
+        let tests = crate_folder().join(match of_a_crate {
+            true => format!("../{}/src", one.binary),
+            false => "tests".to_owned(),
+        });
         let (modules, function) = one.test.rsplit_once("::").unwrap_or(("", &one.test));
         let file = if modules.is_empty() {
             tests.join(&one.binary).with_extension("rs")
-        } else if of_the_core {
+        } else if of_a_crate {
             // Unit tests are in a file of their own, or in the module `tests` of the file that they test.
             let file = |modules: &str| tests.join(modules.replace("::", "/")).with_extension("rs");
-            let inner = modules.strip_suffix("::tests").map(file);
-            inner
-                .filter(|file| file.exists())
-                .unwrap_or_else(|| file(modules))
+            let own = file(modules);
+            match modules.strip_suffix("::tests") {
+                Some(inner) if !own.exists() => file(inner),
+                _ => own,
+            }
         } else {
             tests.join(&one.binary).join(modules).with_extension("rs")
         };
