@@ -46,11 +46,9 @@ async fn main() -> Result<()> {
     let mut ticks = tokio::time::interval(Duration::from_millis(20));
     for number in 0..COUNT {
         ticks.tick().await;
-        let options = SendOptions {
-            reliability: Reliability::Lifetime(Duration::from_millis(100)),
-            context: number,
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default()
+            .reliability(Reliability::Lifetime(Duration::from_millis(100)))
+            .context(number);
         let position = vec![number as u8; 600];
         association.send_with(POSITIONS, position, options).await?;
         if number % 10 == 0 {

@@ -31,10 +31,7 @@ async fn main() -> Result<()> {
     let (ours, theirs) = (ours?, theirs.ok_or("the server is closed")?);
 
     let sender = tokio::spawn(async move {
-        let options = SendOptions {
-            ppid: Ppid(1),
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default().ppid(Ppid(1));
         let mut sum = 0;
         for number in 1..=PARTS {
             let part = vec![number as u8; PART];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch::{Endpoint, Event, Reliability, SendOptions, StreamId};
+use anabranch::{Endpoint, Event};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -10,14 +10,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // ANCHOR: short
     let endpoint = Endpoint::bind("0.0.0.0:0").await?;
     let association = endpoint.connect(server, 7).await?;
-    let expires = SendOptions {
-        reliability: Reliability::Lifetime(Duration::from_millis(100)),
-        ..SendOptions::default()
-    };
-    association.send(StreamId(0), "turn left").await?;
-    association
-        .send_with(StreamId(1), "at 52.52, 13.41", expires)
-        .await?;
+    let positions = association.stream(1).lifetime(Duration::from_millis(100));
+    association.send(0, "turn left").await?;
+    positions.send("at 52.52, 13.41").await?;
     association.shutdown().await?;
     while let Some(event) = association.next_event().await {
         if let Event::Abandoned(message) = event {

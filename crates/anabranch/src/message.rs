@@ -9,6 +9,7 @@ use crate::error::RecvError;
 
 /// A whole message from the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Message {
     /// The stream of the message.
     pub stream: StreamId,
@@ -31,11 +32,7 @@ impl Message {
     /// reliability, so the options are reliable.
     #[must_use]
     pub fn options(&self) -> SendOptions {
-        SendOptions {
-            ppid: self.ppid,
-            unordered: self.unordered,
-            ..SendOptions::default()
-        }
+        SendOptions::default().ppid(self.ppid).unordered(self.unordered)
     }
 }
 

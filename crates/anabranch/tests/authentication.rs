@@ -23,16 +23,13 @@ fn key(id: u16, secret: &'static str) -> SharedKey {
 
 /// Each end requires signed DATA of the other.
 fn signed(secret: &'static str) -> Config {
-    Config {
-        authentication: Some(AuthenticationConfig {
-            keys: vec![key(1, secret)],
-            active_key: 1,
-            chunks: vec![DATA],
-            required: true,
-            ..AuthenticationConfig::default()
-        }),
-        ..Config::default()
-    }
+    Config::default().authentication(Some(AuthenticationConfig {
+        keys: vec![key(1, secret)],
+        active_key: 1,
+        chunks: vec![DATA],
+        required: true,
+        ..AuthenticationConfig::default()
+    }))
 }
 
 async fn client(config: Config) -> anabranch::Endpoint {

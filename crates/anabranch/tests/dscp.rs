@@ -116,11 +116,7 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Option<(usize, SocketAddr, 
 }
 
 fn config(dscp: Dscp) -> Config {
-    Config {
-        dscp,
-        ecn: true,
-        ..Config::default()
-    }
+    Config::default().dscp(dscp).ecn(true)
 }
 
 async fn bound(address: &str, dscp: Dscp) -> Endpoint {

@@ -418,10 +418,7 @@ async fn a_socket_that_refuses_to_send_is_told_and_harms_no_other_association() 
     let association = within(PATIENCE, client.connect(address, PORT)).await.unwrap();
     let mut config = short_timers();
     config.retransmissions.max_init_retransmits = 2;
-    let options = ConnectOptions {
-        config: Some(config),
-        ..ConnectOptions::default()
-    };
+    let options = ConnectOptions::default().config(Some(config));
     let elsewhere = SocketAddr::from(([192, 0, 2, 1], 9899));
     let error = within(PATIENCE, client.connect_with(elsewhere, PORT, options)).await;
     let error = error.unwrap_err();

@@ -80,10 +80,7 @@ async fn an_error_about_one_peer_harms_no_other() {
         let ours = within(LIMIT, client.connect(listener, PORT)).await.unwrap();
         let failing = async {
             for local_port in 1000..1100 {
-                let options = ConnectOptions {
-                    local_port: Some(local_port),
-                    ..ConnectOptions::default()
-                };
+                let options = ConnectOptions::default().local_port(Some(local_port));
                 let remote = closed_port(&address.to_string());
                 let error = client.connect_with(remote, PORT, options).await.unwrap_err();
                 assert!(

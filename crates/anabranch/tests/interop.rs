@@ -498,11 +498,9 @@ async fn move_in_the_middle(association: &Association, for_good: bool) {
 /// A large message that is abandoned after a part of it was sent.
 async fn half_sent(association: &Association, stream: StreamId, unordered: bool) {
     loop {
-        let options = SendOptions {
-            reliability: Reliability::Lifetime(Duration::from_millis(200)),
-            unordered,
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default()
+            .reliability(Reliability::Lifetime(Duration::from_millis(200)))
+            .unordered(unordered);
         let begun = association
             .send_part(stream, vec![0; 100_000], options, false)
             .await;

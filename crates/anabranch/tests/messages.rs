@@ -21,11 +21,9 @@ async fn an_echo_comes_back_as_it_was_sent() {
         (PORT, address)
     );
     for (number, len) in [1, 2, 3, 1200, 1453, 70_000, 300_000].into_iter().enumerate() {
-        let options = SendOptions {
-            ppid: Ppid(51 + number as u32),
-            unordered: number % 2 == 1,
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default()
+            .ppid(Ppid(51 + number as u32))
+            .unordered(number % 2 == 1);
         let sent = bytes(len, number as u32);
         association
             .send_with(StreamId(number as u16), sent.clone(), options)
@@ -143,10 +141,7 @@ async fn a_message_goes_and_comes_in_parts() {
     let sender = {
         let (ours, whole) = (pair.ours.clone(), whole.clone());
         tokio::spawn(async move {
-            let options = SendOptions {
-                ppid: Ppid(46),
-                ..SendOptions::default()
-            };
+            let options = SendOptions::default().ppid(Ppid(46));
             let last = whole.len() / 4096 - 1;
             for (number, part) in whole.chunks(4096).enumerate() {
                 ours.send_part(StreamId(2), part.to_vec(), options, number == last)

@@ -13,11 +13,7 @@ mod common;
 use common::{Pair, bytes, connect, listening, pair, within};
 
 fn fleeting(reliability: Reliability, context: u64) -> SendOptions {
-    SendOptions {
-        reliability,
-        context,
-        ..SendOptions::default()
-    }
+    SendOptions::default().reliability(reliability).context(context)
 }
 
 /// The next message that is reported as abandoned.
@@ -81,11 +77,9 @@ async fn send_once_with(pair: &Pair, options: SendOptions) -> (BTreeSet<u64>, BT
         // A packet has room for one such message.
         let mut message = bytes(1000, number as u32);
         message[..8].copy_from_slice(&number.to_be_bytes());
-        let options = SendOptions {
-            reliability: Reliability::Retransmissions(0),
-            context: number,
-            ..options
-        };
+        let options = options
+            .reliability(Reliability::Retransmissions(0))
+            .context(number);
         pair.ours.send_with(StreamId(0), message, options).await.unwrap();
     }
     within(60, pair.ours.drained()).await.unwrap();
@@ -146,11 +140,9 @@ async fn messages_ask_for_early_discard_and_notices() {
     offers.partial_reliability.discard_notice = DiscardNotice::Never;
     for asks in [false, true] {
         let pair = lossy(offers.clone(), offers.clone()).await;
-        let options = SendOptions {
-            early_discard: asks.then_some(true),
-            discard_notice: asks.then_some(DiscardNotice::Alone),
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default()
+            .early_discard(asks.then_some(true))
+            .discard_notice(asks.then_some(DiscardNotice::Alone));
         send_once_with(&pair, options).await;
         let ours = pair.ours.stats().counters;
         assert_eq!(ours.selective_notices_sent > 0, asks);

@@ -57,10 +57,7 @@ async fn options_of_a_handle() {
         .unordered()
         .ppid(51)
         .lifetime(Duration::from_secs(60));
-    let options = SendOptions {
-        ppid: 7.into(),
-        ..SendOptions::default()
-    };
+    let options = SendOptions::default().ppid(7);
     stream.send(b"a borrowed message".as_slice()).await.unwrap();
     stream
         .clone()

@@ -133,10 +133,7 @@ async fn all_that_wait_learn_of_the_end() {
 #[tokio::test]
 async fn a_message_that_makes_room_need_not_wait() {
     let pair = pair(small_buffers()).await;
-    let gives_way = SendOptions {
-        reliability: Reliability::Priority(9),
-        ..SendOptions::default()
-    };
+    let gives_way = SendOptions::default().reliability(Reliability::Priority(9));
     while pair.ours.try_send(FILE, vec![7; 1000], gives_way).is_ok() {}
     let log = Log::default();
     let waiting = tokio::spawn({

@@ -159,10 +159,7 @@ mod tests {
             ("bbr", CongestionControl::Bbr(BbrConfig::default())),
             ("bbr-random-loss", CongestionControl::Bbr(tolerant)),
         ] {
-            let expected = Config {
-                congestion_control: control,
-                ..Config::default()
-            };
+            let expected = Config::default().congestion_control(control);
             assert_eq!(config(&["--congestion", name]), expected);
         }
     }
@@ -170,20 +167,14 @@ mod tests {
     #[test]
     fn other_options_override_low_latency() {
         assert_eq!(config(&["--low-latency"]), Config::low_latency());
-        let expected = Config {
-            congestion_control: CongestionControl::Cubic,
-            ..Config::low_latency()
-        };
+        let expected = Config::low_latency().congestion_control(CongestionControl::Cubic);
         assert_eq!(config(&["--low-latency", "--congestion", "cubic"]), expected);
     }
 
     #[test]
     fn the_rules_of_recovery_reach_the_settings() {
         for (name, recovery) in [("rack", RecoveryRules::RACK), ("rfc9260", RecoveryRules::RFC9260)] {
-            let expected = Config {
-                recovery,
-                ..Config::default()
-            };
+            let expected = Config::default().recovery(recovery);
             assert_eq!(config(&["--recovery", name]), expected);
         }
     }
@@ -199,10 +190,7 @@ mod tests {
     fn the_defaults_are_those_of_the_core() {
         assert_eq!(config(&[]), Config::default());
         // These options leave the order of the streams as it is.
-        let mut expected = Config {
-            scheduler: Config::default().scheduler,
-            ..Config::rfc9260()
-        };
+        let mut expected = Config::rfc9260().scheduler(Config::default().scheduler);
         expected.buffers.stream_shares = Config::default().buffers.stream_shares;
         assert_eq!(
             config(&["--congestion", "rfc9260", "--recovery", "rfc9260"]),

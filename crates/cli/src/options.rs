@@ -123,10 +123,7 @@ impl Carry {
         pcap: Option<&Path>,
         max_joined_message: usize,
     ) -> Result<Endpoint, Failure> {
-        let config = Config {
-            dscp: self.dscp,
-            ..config
-        };
+        let config = config.dscp(self.dscp);
         let transport = match self.transport {
             TransportKind::Udp => Transport::Udp,
             TransportKind::Ip => Transport::RawIp,

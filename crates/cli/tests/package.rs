@@ -36,7 +36,7 @@ fn script(shell: &str, directory: &Path) {
     fs::write(directory.join("script"), &completions.stdout).unwrap();
 }
 
-/// What bash offers for the last of these words.
+/// The words that bash offers for the last of these.
 fn offered(words: &str, directory: &Path) -> Option<Vec<String>> {
     let line = format!(
         "source ./script && complete -p anabranch >&2 && COMP_WORDS=(anabranch {words}) && \

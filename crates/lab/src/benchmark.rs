@@ -66,10 +66,7 @@ impl Benchmark {
         let (_, peer) = dumbbell.next_addresses();
         let interval = Duration::from_secs_f64(bytes as f64 * 8.0 / BITS_PER_SECOND);
         let messages = Poisson::new(seed, MESSAGES_BEGIN, interval, Sizes::Fixed(bytes), 0.0.into());
-        let options = SendOptions {
-            unordered: true,
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default().unordered(true);
         let source = Source::scheduled(
             (SocketAddr::new(peer, 0), PORT),
             vec![options.into(); 2],

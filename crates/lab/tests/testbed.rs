@@ -40,10 +40,7 @@ fn scenario(paths: usize, tcp: usize) -> Scenario {
     let end = begin + Duration::from_millis(500);
     let link: LinkConfig = "rate=20mbit,delay=5ms,queue=500p".parse().unwrap();
     let messages = |class| Regular::at_rate(1, begin, 8.0 * 100.0 * 2.0 * MESSAGES as f64, 100, class);
-    let mut config = Config {
-        udp_encapsulation: false,
-        ..Config::default()
-    };
+    let mut config = Config::default().udp_encapsulation(false);
     config.multipath.mode = if paths > 1 {
         MultipathMode::Cmt
     } else {
@@ -53,11 +50,9 @@ fn scenario(paths: usize, tcp: usize) -> Scenario {
     config.heartbeat.max_burst = paths as u32;
     let mut classes = vec![Class::default(); 2];
     classes[1].stream = StreamId(1);
-    classes[1].options = SendOptions {
-        unordered: true,
-        reliability: Reliability::Lifetime(Duration::from_secs(600)),
-        ..SendOptions::default()
-    };
+    classes[1].options = SendOptions::default()
+        .unordered(true)
+        .reliability(Reliability::Lifetime(Duration::from_secs(600)));
     Scenario {
         config,
         paths: vec![(link.clone(), link); paths],

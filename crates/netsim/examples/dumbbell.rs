@@ -36,10 +36,7 @@ impl Application for Sender {
         let Some(association) = api.association(self.id) else {
             return;
         };
-        let options = SendOptions {
-            unordered: true,
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default().unordered(true);
         match association.send(now, StreamId(0), MESSAGE, options) {
             Ok(_) => {}
             Err(SendError::BufferFull) => self.refused += 1,

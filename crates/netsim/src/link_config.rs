@@ -258,7 +258,7 @@ fn allowed(key: &str) -> &'static str {
     }
 }
 
-/// What is wrong with a value, if there is more to say than the values that its key accepts.
+/// The fault of a value, if there is more to say than the values that its key accepts.
 fn because(problem: &Problem) -> String {
     match problem {
         Problem::Form => String::new(),
@@ -286,7 +286,7 @@ pub enum LinkConfigError {
         key: &'static str,
         /// The given value.
         value: String,
-        /// What is wrong with the value.
+        /// The fault of the value.
         problem: Problem,
         /// The values that the key accepts.
         allowed: &'static str,

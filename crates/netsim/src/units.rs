@@ -62,12 +62,12 @@ type Unit = (&'static str, u64);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}; {examples}")]
 pub struct UnitError {
-    /// What is wrong with the text.
+    /// The fault of a text.
     pub problem: Problem,
     examples: &'static str,
 }
 
-/// What is wrong with a text that has to be a quantity or a probability.
+/// The fault of a text that has to be a quantity or a probability.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
@@ -250,7 +250,7 @@ fn scale_of(number: &str, unit: &str, units: &[Unit]) -> Result<u64, Problem> {
         .ok_or_else(|| Problem::Unit(unit.to_owned()))
 }
 
-/// What happens to digits below the smallest unit.
+/// The rule for digits below the smallest unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Digits {
     /// They are refused.

@@ -7,6 +7,7 @@ mod dynamic_addresses;
 mod multipath;
 mod path_settings;
 mod recovery;
+mod setters;
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -31,6 +32,7 @@ pub use recovery::{LossDetection, RecoveryRules, T3Restart};
 /// The settings of an endpoint and of the associations it makes. Start from [`Config::default`] and change the fields you need.
 /// [`Config::validate`] reports a setting that is out of range or contradicts another one.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Config {
     /// Retransmission timeouts (RFC 9260 §6.3.1).
     pub rto: RtoConfig,
@@ -143,6 +145,7 @@ pub struct PathPair {
 
 /// Retransmission timeout, RFC 9260 §6.3.1 and §16. `min` ≤ `initial` ≤ `max`.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct RtoConfig {
     /// `RTO.Initial`: the timeout before the first RTT measurement. Default 1 s.
     pub initial: Duration,
@@ -154,6 +157,7 @@ pub struct RtoConfig {
 
 /// Limits on retransmissions, RFC 9260 §5.1, §8.1, §8.2 and §16.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct RetransmissionConfig {
     /// `Association.Max.Retrans`: the association fails if more consecutive errors than this occur, over all paths. Default 10.
     pub association_max_retrans: u32,
@@ -170,6 +174,7 @@ pub struct RetransmissionConfig {
 
 /// Heartbeats, RFC 9260 §8.3 and §16.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct HeartbeatConfig {
     /// `HB.interval`: the time between heartbeats of an idle path is this plus the RTO. `None` sends heartbeats only to confirm new
     /// addresses. Default 30 s.
@@ -180,6 +185,7 @@ pub struct HeartbeatConfig {
 
 /// Delayed acknowledgements, RFC 9260 §6.2 and §16.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct SackConfig {
     /// `SACK.Delay`: the longest time for which an acknowledgement is delayed, at most 500 ms (RFC 9260 §6.2). Default 200 ms.
     pub delay: Duration,
@@ -189,6 +195,7 @@ pub struct SackConfig {
 
 /// Numbers of streams, RFC 9260 §5.1.1.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct StreamConfig {
     /// The number of outbound streams that this endpoint requests, at least 1. Default 16.
     pub outbound: u16,
@@ -198,6 +205,7 @@ pub struct StreamConfig {
 
 /// Buffers, the receive window, and limits on the memory that a peer can occupy.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct BufferConfig {
     /// The receive buffer: the advertised receiver window (a_rwnd) when nothing waits to be read, in bytes of user data. At least
     /// 1,500 (RFC 9260 §3.3.2), default 1 MiB.
@@ -231,6 +239,7 @@ pub struct BufferConfig {
 /// Partial reliability (RFC 3758, RFC 7496), and extensions that make it faster (Basto and Freitas, *SCTP extensions for time
 /// sensitive traffic*). [`crate::Reliability`] says for each message whether and when it may be abandoned.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PartialReliabilityConfig {
     /// Whether FORWARD-TSN is offered to the peer. Default true. Unless both endpoints support it, every chunk that was sent is
     /// retransmitted until it is acknowledged.
@@ -269,6 +278,7 @@ pub enum DiscardNotice {
 
 /// NR-SACK (draft-tuexen-tsvwg-sctp-multipath §4; Natarajan and others, *NR-SACKs for SCTP*).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NrSackConfig {
     /// Whether NR-SACK is offered; it replaces SACK if both endpoints offer it. Default true.
     pub offer: bool,
@@ -283,6 +293,7 @@ pub struct NrSackConfig {
 
 /// Message interleaving (RFC 8260 §2): I-DATA in place of DATA.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InterleavingConfig {
     /// Whether I-DATA is offered; it replaces DATA if both endpoints offer it. With it a large message does not delay messages of other
     /// streams. Default false (RFC 8260 §2.2.1 wants the application to ask for it): each chunk takes 4 bytes more, and parts of several
@@ -293,6 +304,7 @@ pub struct InterleavingConfig {
 /// Stream reconfiguration (RFC 6525): resets of streams, and more streams. [`StreamConfig::max_inbound`] limits the streams that the
 /// peer adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReconfigurationConfig {
     /// Whether RE-CONFIG is offered; it is used if both endpoints offer it. Default true.
     pub offer: bool,
@@ -665,7 +677,7 @@ impl Config {
 
     /// The time of T5-shutdown-guard (RFC 9260 §9.2) that these settings result in.
     #[must_use]
-    pub fn shutdown_guard(&self) -> Duration {
+    pub fn effective_shutdown_guard(&self) -> Duration {
         self.shutdown_guard.unwrap_or(self.rto.max * 5)
     }
 }

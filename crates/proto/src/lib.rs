@@ -40,6 +40,7 @@ mod reconfiguration;
 mod recovery;
 mod send;
 mod seq;
+mod setters;
 mod stats;
 mod time;
 mod transmit;

@@ -110,11 +110,9 @@ impl Fixture {
         unordered: bool,
     ) -> MessageId {
         self.script.act(|association, now| {
-            let options = SendOptions {
-                reliability,
-                unordered,
-                ..SendOptions::default()
-            };
+            let options = SendOptions::default()
+                .reliability(reliability)
+                .unordered(unordered);
             association
                 .send(now, StreamId(stream), vec![7; len].into(), options)
                 .expect("send")

@@ -124,11 +124,9 @@ impl Ledger {
             expendable: false,
             arrived: false,
         });
-        let options = SendOptions {
-            ppid: Ppid(FIRST_PPID + number),
-            unordered,
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default()
+            .ppid(Ppid(FIRST_PPID + number))
+            .unordered(unordered);
         Parcel {
             stream,
             bytes: content(self.seed, number, len),

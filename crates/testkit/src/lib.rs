@@ -45,11 +45,7 @@ pub fn quiet() -> Config {
 /// their sizes.
 #[must_use]
 pub fn with_buffers(bytes: usize) -> Config {
-    let mut config = Config {
-        path_mtu: 1500,
-        path_mtu_limit: 1500,
-        ..Config::rfc9260()
-    };
+    let mut config = Config::rfc9260().path_mtu(1500).path_mtu_limit(1500);
     config.buffers.receive = bytes as u32;
     config.buffers.send = bytes;
     config.buffers.growth = 1;

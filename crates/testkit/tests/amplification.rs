@@ -16,10 +16,7 @@ fn address(last: u8) -> IpAddr {
 }
 
 fn endpoint(local_addresses: Vec<IpAddr>) -> Endpoint {
-    let config = Config {
-        local_addresses,
-        ..Config::default()
-    };
+    let config = Config::default().local_addresses(local_addresses);
     let mut endpoint = Endpoint::new(config, [1; 32]).expect("the settings are in range");
     endpoint.listen(PORT).expect("not port 0");
     endpoint

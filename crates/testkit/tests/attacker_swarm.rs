@@ -250,10 +250,7 @@ impl Story {
     fn begin_from(&mut self, side: Side) {
         let (now, remote) = (self.pair.now(), self.pair.remote(side, 0));
         let (local_port, port) = self.ports_of(side);
-        let options = ConnectOptions {
-            local_port: Some(local_port),
-            ..ConnectOptions::default()
-        };
+        let options = ConnectOptions::default().local_port(Some(local_port));
         // If M has an association that lists the peer's address, the host tries again later.
         let begun = self.pair.host_mut(side).connect(now, remote, port, options);
         self.begun = begun.ok();

@@ -1,7 +1,7 @@
 //! Batches for segmentation offload: all packets of a batch have the same length, except the last, which may be shorter. A
 //! HEARTBEAT ACK returns the content of its HEARTBEAT unchanged (RFC 9260 §8.3).
 
-use anabranch_proto::{AssociationState, Config, PathError, PathId, SendOptions, StreamId};
+use anabranch_proto::{AssociationState, PathError, PathId, SendOptions, StreamId};
 use anabranch_testkit::{FromEndpoint, Script, quiet};
 use anabranch_wire::chunk::{
     CHUNK_HEADER_LEN, Chunk, EncodeChunk, GapAckBlocks, Heartbeat, HeartbeatAck, Sack, TsnList,
@@ -64,13 +64,11 @@ fn a_longer_packet_begins_another_batch() {
 #[test]
 fn packets_after_an_oversized_one_fit() {
     const LARGE: usize = 12;
-    let config = Config {
-        path_mtu: 5000,
-        path_mtu_limit: 5000,
-        initial_window: Some(64),
-        max_burst: 64,
-        ..quiet()
-    };
+    let config = quiet()
+        .path_mtu(5000)
+        .path_mtu_limit(5000)
+        .initial_window(Some(64))
+        .max_burst(64);
     let mut script = Script::new(config, 1);
     script.a_rwnd = LARGE as u32 * 4900;
     script.set_up();

@@ -39,10 +39,7 @@ fn associations(script: &mut Script) -> usize {
 /// The endpoint connects from the port on which it listens, as both endpoints of a collision do. Returns its INIT.
 fn begin_from_the_port(script: &mut Script) -> Init {
     let (now, remote, port) = (script.now(), script.remote, script.port);
-    let options = ConnectOptions {
-        local_port: Some(PORT),
-        ..ConnectOptions::default()
-    };
+    let options = ConnectOptions::default().local_port(Some(PORT));
     script
         .host_mut()
         .connect(now, remote, port, options)
@@ -88,10 +85,7 @@ fn return_cookie(script: &mut Script, ack: &InitAck) {
 
 fn send(script: &mut Script, text: &'static str, context: u64) {
     script.act(|association, now| {
-        let options = SendOptions {
-            context,
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default().context(context);
         association
             .send(now, StreamId(0), text.into(), options)
             .expect("send");
@@ -458,10 +452,7 @@ fn both_sides_connect_at_once() {
             .build();
         pair.listen(Side::A);
         for side in Side::BOTH {
-            let options = ConnectOptions {
-                local_port: Some(PORT),
-                ..ConnectOptions::default()
-            };
+            let options = ConnectOptions::default().local_port(Some(PORT));
             pair.begin_from(side, options);
         }
         for side in Side::BOTH {
@@ -485,10 +476,7 @@ fn a_reboot_in_the_middle_of_a_transfer() {
     let link = LinkConfig::default().with_delay(Duration::from_millis(50));
     let mut pair = Setup::new(3).path(link).build();
     let from = |pair: &mut anabranch_testkit::Pair| {
-        let options = ConnectOptions {
-            local_port: Some(PORT),
-            ..ConnectOptions::default()
-        };
+        let options = ConnectOptions::default().local_port(Some(PORT));
         pair.begin_from(Side::A, options);
     };
     from(&mut pair);

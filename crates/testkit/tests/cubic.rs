@@ -21,10 +21,7 @@ struct Path<C> {
 }
 
 fn cubic() -> Config {
-    Config {
-        congestion_control: CongestionControl::Cubic,
-        ..Config::default()
-    }
+    Config::default().congestion_control(CongestionControl::Cubic)
 }
 
 /// A path with an initial window of this many packets.

@@ -36,10 +36,7 @@ fn sent(pair: &Pair) -> (u64, u64) {
 fn send(pair: &mut Pair, len: usize, path: Option<u8>) -> Result<(), SendError> {
     let now = pair.now();
     let message = vec![path.map_or(9, |path| path); len].into();
-    let options = SendOptions {
-        path: path.map(PathId),
-        ..SendOptions::default()
-    };
+    let options = SendOptions::default().path(path.map(PathId));
     let association = pair.association_mut(Side::A);
     association.send(now, StreamId(0), message, options).map(|_| ())
 }
@@ -147,10 +144,9 @@ fn the_order_is_kept_across_paths() {
     let mut ledger = Ledger::new(1);
     for round in 0..300_usize {
         let parcel = ledger.parcel(0, 400 + round * 7, false);
-        let options = SendOptions {
-            path: [Some(1), None, Some(0), Some(1)][round % 4].map(PathId),
-            ..parcel.options
-        };
+        let options = parcel
+            .options
+            .path([Some(1), None, Some(0), Some(1)][round % 4].map(PathId));
         let (now, stream) = (pair.now(), StreamId(0));
         let association = pair.association_mut(Side::A);
         association

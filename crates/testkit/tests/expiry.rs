@@ -221,10 +221,7 @@ fn greedy(reliability: Reliability) -> (u64, u64) {
         let now = pair.now();
         let association = pair.association_mut(Side::A);
         while association.stats().queued_bytes < 200_000 {
-            let options = SendOptions {
-                reliability,
-                ..SendOptions::default()
-            };
+            let options = SendOptions::default().reliability(reliability);
             association
                 .send(now, StreamId(0), vec![1; 1200].into(), options)
                 .expect("there is room");
@@ -264,11 +261,9 @@ fn lossy(loss: f64, change: impl Fn(&mut anabranch_proto::Config)) -> (u64, anab
         let now = pair.now();
         let association = pair.association_mut(Side::A);
         while association.stats().queued_bytes < 100_000 {
-            let options = SendOptions {
-                reliability: Reliability::Retransmissions(0),
-                unordered: true,
-                ..SendOptions::default()
-            };
+            let options = SendOptions::default()
+                .reliability(Reliability::Retransmissions(0))
+                .unordered(true);
             if association
                 .send(now, StreamId(0), vec![1; 1000].into(), options)
                 .is_err()

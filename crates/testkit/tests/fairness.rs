@@ -16,12 +16,10 @@ use bytes::Bytes;
 
 /// Each extension, and all at once.
 fn variants() -> Vec<(&'static str, Config)> {
-    let config = Config {
-        path_mtu: 1500,
-        path_mtu_limit: 1500,
-        udp_encapsulation: false,
-        ..Config::rfc9260()
-    };
+    let config = Config::rfc9260()
+        .path_mtu(1500)
+        .path_mtu_limit(1500)
+        .udp_encapsulation(false);
     let with = |change: &dyn Fn(&mut Config)| {
         let mut config = config.clone();
         change(&mut config);
@@ -56,10 +54,7 @@ impl Greedy {
         let Some(association) = api.association(self.id) else {
             return;
         };
-        let options = SendOptions {
-            reliability: Reliability::Retransmissions(0),
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default().reliability(Reliability::Retransmissions(0));
         while association.stats().queued_bytes < 50_000 {
             let message = Bytes::from_static(&[0; 1400]);
             if association.send(now, StreamId(0), message, options).is_err() {
@@ -183,12 +178,10 @@ fn no_more_than_tcp_on_the_same_link() {
 /// The goodput of an association over several paths through one bottleneck, relative to the mean of four greedy TCP flows
 /// there.
 fn share_of_a_flow(control: CoupledControl, paths: usize) -> f64 {
-    let mut config = Config {
-        path_mtu: 1500,
-        path_mtu_limit: 1500,
-        udp_encapsulation: false,
-        ..Config::rfc9260()
-    };
+    let mut config = Config::rfc9260()
+        .path_mtu(1500)
+        .path_mtu_limit(1500)
+        .udp_encapsulation(false);
     config.multipath.mode = MultipathMode::Cmt;
     config.multipath.congestion = control;
     let runs = (0..8).map(|seed| beside_tcp(&config, paths, seed));
@@ -243,10 +236,7 @@ fn one_window(config: &Config, lost: &[u64]) -> Counters {
         .connect();
     for _ in 0..40 {
         let now = pair.now();
-        let options = SendOptions {
-            reliability: Reliability::Retransmissions(0),
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default().reliability(Reliability::Retransmissions(0));
         pair.association_mut(Side::A)
             .send(now, StreamId(0), vec![0; 1400].into(), options)
             .expect("there is room");

@@ -119,10 +119,7 @@ fn with_a_peer_whose_experimental_chunks_have_other_numbers() {
         };
         let mut pair = setup.connect();
         for _ in 0..20 {
-            let options = SendOptions {
-                reliability: Reliability::Retransmissions(0),
-                ..SendOptions::default()
-            };
+            let options = SendOptions::default().reliability(Reliability::Retransmissions(0));
             pair.send_with(Side::A, 0, vec![1; 1000], options);
         }
         pair.run_ms(500);

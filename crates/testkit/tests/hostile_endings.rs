@@ -118,7 +118,7 @@ fn all() -> impl Iterator<Item = (State, Habit, Way)> {
 /// From docs/LIMITS.md: T5-shutdown-guard once for each unacknowledged 64 KiB, twice at the end, and once for set-up.
 fn bound(config: &Config, left: usize, setting_up: bool) -> Duration {
     let rounds = left as u32 / 65_536 + 2 + u32::from(setting_up);
-    config.shutdown_guard() * rounds
+    config.effective_shutdown_guard() * rounds
 }
 
 fn run(seed: u64, number: u64, state: State, habit: Habit, way: Way) {

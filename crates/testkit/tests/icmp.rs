@@ -58,10 +58,7 @@ fn closed(script: &mut Script) -> Option<CloseReason> {
 }
 
 fn raw_ip() -> Config {
-    Config {
-        udp_encapsulation: false,
-        ..quiet()
-    }
+    quiet().udp_encapsulation(false)
 }
 
 /// An association in COOKIE-WAIT that A started, and its INIT.

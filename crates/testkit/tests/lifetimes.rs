@@ -91,10 +91,10 @@ fn video_with_lifetimes_recovers_after_a_timeout() {
     let (mut useful, mut reliable, mut timeouts) = (0, 0, 0);
     for seed in 0..6 {
         for unordered in [false, true] {
-            let options = |reliability| SendOptions {
-                reliability,
-                unordered,
-                ..SendOptions::default()
+            let options = |reliability| {
+                SendOptions::default()
+                    .reliability(reliability)
+                    .unordered(unordered)
             };
             let video = play(seed, options(Reliability::Lifetime(LIFETIME)));
             assert!(
@@ -136,10 +136,7 @@ fn rescheduling_abandons_nothing() {
             .path(link(2_000_000, 100))
             .config(config.clone())
             .connect();
-        let options = SendOptions {
-            reliability,
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default().reliability(reliability);
         for _ in 0..1000 {
             let now = pair.now();
             let association = pair.association_mut(Side::A);

@@ -182,13 +182,7 @@ fn probes_wait_for_probe_timer() {
 /// The probe of RFC 8899 §6.2.1.1: its size in the network, its chunks, and the answer that is accepted.
 #[test]
 fn a_probe_and_its_answer() {
-    let mut script = Script::new(
-        Config {
-            path_mtu_limit: 1500,
-            ..Config::default()
-        },
-        1,
-    );
+    let mut script = Script::new(Config::default().path_mtu_limit(1500), 1);
     script.a_rwnd = 1 << 20;
     script.set_up();
     script.act(|association, now| {
@@ -240,10 +234,7 @@ fn a_probe_and_its_answer() {
 #[test]
 fn a_closed_window_hides_no_black_hole() {
     for passes in [true, false] {
-        let mut config = Config {
-            path_mtu_limit: 1500,
-            ..Config::default()
-        };
+        let mut config = Config::default().path_mtu_limit(1500);
         config.heartbeat.interval = None;
         let mut script = Script::new(config, 1);
         script.a_rwnd = 1 << 20;

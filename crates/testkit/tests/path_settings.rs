@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use anabranch_netsim::{Ecn, LinkConfig};
 use anabranch_proto::{
-    Config, Dscp, PathHeartbeats, PathId, PathMtu, PathRequestError, PathSettings, PathState, PathStats,
-    SendOptions, StreamId, VerificationTag,
+    Dscp, PathHeartbeats, PathId, PathMtu, PathRequestError, PathSettings, PathState, PathStats, SendOptions,
+    StreamId, VerificationTag,
 };
 use anabranch_testkit::{Pair, Script, Setup, Side, quiet, state_cookie};
 use anabranch_wire::chunk::{Chunk, CookieEcho};
@@ -211,11 +211,7 @@ fn settings_out_of_range() {
 #[test]
 fn packets_have_the_codepoint_of_their_path() {
     let (usual, own) = (Dscp::EF, Dscp::new(34).expect("AF41"));
-    let config = Config {
-        dscp: usual,
-        ecn: true,
-        ..quiet()
-    };
+    let config = quiet().dscp(usual).ecn(true);
     let mut script = Script::new(config, 1);
     let init = script.init(ParametersBuilder::new().push(&Parameter::EcnCapable).finish());
     script.send_tagged(VerificationTag(0), &[Chunk::Init(init)]);

@@ -18,10 +18,7 @@ fn link() -> LinkConfig {
 }
 
 fn rack() -> Config {
-    Config {
-        recovery: RecoveryRules::RACK,
-        ..Config::default()
-    }
+    Config::default().recovery(RecoveryRules::RACK)
 }
 
 /// 100 messages of 200 bytes per second, each echoed at once: the delays of the echoes in seconds, sorted.
@@ -318,13 +315,11 @@ fn reordering_causes_few_retransmissions() {
 
 fn controllers() -> [(&'static str, Config); 5] {
     let with = |congestion_control| {
-        let mut config = Config {
-            congestion_control,
-            initial_window: Some(10),
-            path_mtu: 1500,
-            path_mtu_limit: 1500,
-            ..rack()
-        };
+        let mut config = rack()
+            .congestion_control(congestion_control)
+            .initial_window(Some(10))
+            .path_mtu(1500)
+            .path_mtu_limit(1500);
         config.buffers.send = 8 << 20;
         config.buffers.receive = 8 << 20;
         config
@@ -335,11 +330,9 @@ fn controllers() -> [(&'static str, Config); 5] {
     [
         (
             "rfc9260",
-            Config {
-                recovery: RecoveryRules::RFC9260,
-                initial_window: None,
-                ..with(CongestionControl::Rfc9260)
-            },
+            with(CongestionControl::Rfc9260)
+                .recovery(RecoveryRules::RFC9260)
+                .initial_window(None),
         ),
         ("rfc9260 rack", with(CongestionControl::Rfc9260)),
         ("cubic", with(CongestionControl::Cubic)),

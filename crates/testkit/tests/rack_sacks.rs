@@ -13,11 +13,9 @@ use sacks::{FULL, PMDCS, counters, established, path, quiet, sack, send, sent, s
 const MS: Duration = Duration::from_millis(1);
 
 fn rack(congestion_control: CongestionControl) -> Config {
-    Config {
-        recovery: RecoveryRules::RACK,
-        congestion_control,
-        ..quiet()
-    }
+    quiet()
+        .recovery(RecoveryRules::RACK)
+        .congestion_control(congestion_control)
 }
 
 /// A full window of more than 20 packets with an RTT of 10 ms: returns the first TSN that is not acknowledged, and the window.

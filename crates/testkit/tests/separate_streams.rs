@@ -176,10 +176,7 @@ fn a_restart_ends_the_messages_of_before() {
     pair.reboot(Side::A);
     pair.begin_from(
         Side::A,
-        anabranch_proto::ConnectOptions {
-            local_port: Some(pair_port(&pair)),
-            ..anabranch_proto::ConnectOptions::default()
-        },
+        anabranch_proto::ConnectOptions::default().local_port(Some(pair_port(&pair))),
     );
     pair.run_ms(200);
     assert!(pair.events(Side::Z).contains(&Event::Restarted));

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use anabranch_netsim::{LinkConfig, LossModel};
 use anabranch_proto::{
-    AddressTypes, AssociationState as State, CloseReason, Config, Event, SendError, SendOptions, StreamId,
+    AddressTypes, AssociationState as State, CloseReason, Event, SendError, SendOptions, StreamId,
     VerificationTag,
 };
 use anabranch_testkit::{Script, Setup, Side, quiet, sack, state_cookie};
@@ -203,10 +203,7 @@ fn expect_abandoned(script: &mut Script, repeated: u8) {
 
 fn wait_with_a_message(script: &mut Script) {
     script.act(|association, now| {
-        let options = SendOptions {
-            context: 5,
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default().context(5);
         association
             .send(now, StreamId(3), "waits".into(), options)
             .expect("send");
@@ -422,10 +419,7 @@ fn the_addresses_of_an_init() {
 #[test]
 fn the_addresses_of_an_init_ack() {
     let own = [IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 1, 0, 1])];
-    let config = Config {
-        local_addresses: own.to_vec(),
-        ..quiet()
-    };
+    let config = quiet().local_addresses(own.to_vec());
     let mut script = Script::new(config, 1);
     let init = script.connect();
     assert_eq!(listed(&init.parameters), own);
@@ -478,10 +472,7 @@ fn addresses_of_the_types_that_the_peer_supports() {
         (address(), types(&[5]), [v4, v6].to_vec()),
     ];
     for (first, second, expected) in cases {
-        let config = Config {
-            local_addresses: vec![v4, v6],
-            ..quiet()
-        };
+        let config = quiet().local_addresses(vec![v4, v6]);
         let mut script = Script::new(config, 1);
         let parameters = [&first, &second].into_iter().flatten();
         let parameters = parameters.fold(ParametersBuilder::new(), ParametersBuilder::push);
@@ -504,11 +495,9 @@ fn the_types_that_the_endpoint_supports() {
         (true, false, false, None),
     ];
     for (ipv4, ipv6, lists, expected) in cases {
-        let config = Config {
-            address_types: AddressTypes { ipv4, ipv6 },
-            local_addresses: lists.then_some([10, 0, 0, 1].into()).into_iter().collect(),
-            ..quiet()
-        };
+        let config = quiet()
+            .address_types(AddressTypes { ipv4, ipv6 })
+            .local_addresses(lists.then_some([10, 0, 0, 1].into()).into_iter().collect());
         let init = Script::new(config, 1).connect();
         let parameters = init
             .parameters

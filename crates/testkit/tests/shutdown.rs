@@ -23,10 +23,7 @@ fn established(config: Config) -> Script {
 
 fn send(script: &mut Script, message: &'static [u8], context: u64) {
     script.act(|association, now| {
-        let options = SendOptions {
-            context,
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default().context(context);
         association
             .send(now, StreamId(0), Bytes::from_static(message), options)
             .expect("send");

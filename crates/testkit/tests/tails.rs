@@ -8,10 +8,7 @@ use anabranch_testkit::fixture::{ALL, FULL, Fixture, MS, NEVER_AGAIN, config};
 use anabranch_wire::chunk::{Chunk, GapAckBlocks, Sack, TsnList};
 
 fn rack() -> Config {
-    Config {
-        recovery: RecoveryRules::RACK,
-        ..config()
-    }
+    config().recovery(RecoveryRules::RACK)
 }
 
 /// DATA 0 was sent and acknowledged: the path has an RTT of 40 ms.

@@ -143,11 +143,9 @@ fn both_connect_on_different_paths() {
         pair.listen(Side::A);
         for (side, path) in Side::BOTH.into_iter().zip([0, 1]) {
             let (now, remote) = (pair.now(), pair.remote(side, path));
-            let options = ConnectOptions {
-                local_port: Some(PORT),
-                local_address: Some(pair.addresses(side)[path]),
-                ..ConnectOptions::default()
-            };
+            let options = ConnectOptions::default()
+                .local_port(Some(PORT))
+                .local_address(Some(pair.addresses(side)[path]));
             pair.host_mut(side)
                 .connect(now, remote, PORT, options)
                 .expect("connect");
@@ -229,10 +227,7 @@ fn an_address_that_another_host_listed_belongs_to_the_peer() {
     script.set_up_with(listing(&[second]));
     script.remote = peer;
     let (now, local_port) = (script.now(), Some(PORT));
-    let options = ConnectOptions {
-        local_port,
-        ..ConnectOptions::default()
-    };
+    let options = ConnectOptions::default().local_port(local_port);
     let connected = script.host_mut().connect(now, peer, PORT, options);
     connected.expect("nobody has that address");
     script.act(|_, _| ());

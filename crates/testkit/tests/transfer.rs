@@ -242,12 +242,10 @@ fn ordered_and_unordered_messages() {
 fn options_are_carried() {
     let mut script = established(quiet());
     script.act(|association, now| {
-        let options = SendOptions {
-            ppid: Ppid(51),
-            unordered: true,
-            immediate: true,
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default()
+            .ppid(Ppid(51))
+            .unordered(true)
+            .immediate(true);
         association
             .send(now, StreamId(4), "x".into(), options)
             .expect("send");

@@ -84,10 +84,7 @@ mod tests {
         let now = Timestamp::from_millis(1);
         let remote = SocketAddr::from(([10, 0, 0, 2], 9899));
         let mut endpoint = Endpoint::new(Default::default(), [1; 32]).unwrap();
-        let options = ConnectOptions {
-            local_port: Some(7000),
-            ..ConnectOptions::default()
-        };
+        let options = ConnectOptions::default().local_port(Some(7000));
         let _association = endpoint.connect(now, remote, 7, options).unwrap();
         std::iter::repeat_with(move || {
             let mut packet = [

@@ -67,12 +67,9 @@ pub async fn echo(association: Association) {
             ppid,
             unordered,
             payload,
+            ..
         } = message;
-        let options = SendOptions {
-            ppid,
-            unordered,
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default().ppid(ppid).unordered(unordered);
         if association
             .send_with(stream, payload.into_bytes(), options)
             .await

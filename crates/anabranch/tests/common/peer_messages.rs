@@ -72,12 +72,10 @@ pub(crate) async fn send_all(
 ) {
     for index in indexes {
         let (stream, unordered, bytes) = describe(sizes, direction, index);
-        let options = SendOptions {
-            ppid: Ppid(PPID_BASE + index as u32),
-            unordered,
-            reliability: reliability(stream, unordered),
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default()
+            .ppid(Ppid(PPID_BASE + index as u32))
+            .unordered(unordered)
+            .reliability(reliability(stream, unordered));
         association.send_with(stream, bytes, options).await.expect("send");
     }
 }

@@ -90,10 +90,7 @@ fn echo_server(bed: &Bed) -> (JoinHandle<()>, Receiver<Association>, Sender<()>)
 async fn connect(to: SocketAddr) -> (Endpoint, Association) {
     let builder = Endpoint::builder().config(config());
     let endpoint = builder.bind(("0.0.0.0", UDP_PORT)).await.expect("bind");
-    let options = ConnectOptions {
-        local_port: Some(CLIENT_PORT),
-        ..ConnectOptions::default()
-    };
+    let options = ConnectOptions::default().local_port(Some(CLIENT_PORT));
     let association = endpoint.connect_with(to, PORT, options).await.expect("connect");
     (endpoint, association)
 }

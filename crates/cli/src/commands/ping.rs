@@ -244,12 +244,10 @@ async fn send_all(args: &PingArgs, association: &Association, board: &Mutex<Boar
             });
             board.sent += 1;
         }
-        let options = SendOptions {
-            ppid: PPID,
-            context: number,
-            reliability: args.persist.reliability(),
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default()
+            .ppid(PPID)
+            .context(number)
+            .reliability(args.persist.reliability());
         association
             .send_with(StreamId(args.stream), payload(number, args.size), options)
             .await?;

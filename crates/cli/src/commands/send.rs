@@ -179,12 +179,10 @@ fn open(path: &Path) -> Result<(File, u64), Failure> {
 
 impl SendArgs {
     fn options(&self) -> SendOptions {
-        SendOptions {
-            ppid: Ppid(self.ppid),
-            unordered: self.unordered,
-            reliability: self.persist.reliability(),
-            ..SendOptions::default()
-        }
+        SendOptions::default()
+            .ppid(Ppid(self.ppid))
+            .unordered(self.unordered)
+            .reliability(self.persist.reliability())
     }
 
     fn size(&self) -> MessageSize {

@@ -155,18 +155,13 @@ fn scenario(
     let start = |flow| {
         Timestamp(Generator::of_process(trial.seed, &format!("start of tcp {flow}")).below(3_000_000_000))
     };
-    let options = SendOptions {
-        unordered: true,
-        ..SendOptions::default()
-    };
+    let options = SendOptions::default().unordered(true);
     Scenario {
-        config: sender.of(Config {
-            udp_encapsulation: false,
+        config: sender.of(Config::default()
+            .udp_encapsulation(false)
             // TCP uses the MTU of its device.
-            path_mtu: 1500,
-            path_mtu_limit: 1500,
-            ..Config::default()
-        }),
+            .path_mtu(1500)
+            .path_mtu_limit(1500)),
         paths: vec![(bottleneck.clone(), bottleneck)],
         messages: Some(Messages {
             connect: begin(trial.seed, "start"),

@@ -361,10 +361,8 @@ fn source(variant: Variant, trial: &Trial<'_>, end: Timestamp) -> Source {
         }
     }
     if variant.partial_reliability {
-        classes[FRAME].options = SendOptions {
-            reliability: Reliability::Lifetime(Duration::from_secs_f64(FRAME_DEADLINE)),
-            ..SendOptions::default()
-        };
+        classes[FRAME].options = SendOptions::default()
+            .reliability(Reliability::Lifetime(Duration::from_secs_f64(FRAME_DEADLINE)));
     }
     let regular = |millis, len, class| {
         let interval = Duration::from_millis(millis);

@@ -199,25 +199,17 @@ impl Sender {
         let config = match self {
             Self::Rfc9260 => Config::rfc9260(),
             Self::Nobody | Self::Defaults => Config::default(),
-            Self::Bbr => Config {
-                congestion_control: CongestionControl::Bbr(BbrConfig::default()),
-                ..Config::default()
-            },
+            Self::Bbr => Config::default().congestion_control(CongestionControl::Bbr(BbrConfig::default())),
             Self::LowLatency => Config::low_latency(),
         };
-        Config {
-            udp_encapsulation: false,
-            ..config
-        }
+        config.udp_encapsulation(false)
     }
 
     fn options(self, traffic: Traffic) -> SendOptions {
         match self {
-            Self::LowLatency => SendOptions {
-                unordered: true,
-                reliability: Reliability::Lifetime(traffic.deadline()),
-                ..SendOptions::default()
-            },
+            Self::LowLatency => SendOptions::default()
+                .unordered(true)
+                .reliability(Reliability::Lifetime(traffic.deadline())),
             _ => SendOptions::default(),
         }
     }

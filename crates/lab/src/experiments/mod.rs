@@ -17,7 +17,7 @@ mod tcp;
 mod tcp_cubic;
 mod time_sensitive;
 
-use anabranch_proto::{Config, HeartbeatConfig};
+use anabranch_proto::Config;
 
 use crate::experiment::Experiment;
 
@@ -53,16 +53,12 @@ pub fn named(name: &str) -> Option<Experiment> {
 
 /// Settings for packets of 1,500 bytes directly over IP, with buffers of constant size and without HEARTBEATs.
 pub(crate) fn plain_config() -> Config {
-    let mut config = Config {
-        udp_encapsulation: false,
-        path_mtu: 1500,
-        path_mtu_limit: 1500,
-        heartbeat: HeartbeatConfig {
-            interval: None,
-            max_burst: 1,
-        },
-        ..Config::rfc9260()
-    };
+    let mut config = Config::rfc9260()
+        .udp_encapsulation(false)
+        .path_mtu(1500)
+        .path_mtu_limit(1500);
+    config.heartbeat.interval = None;
+    config.heartbeat.max_burst = 1;
     config.buffers.growth = 1;
     config
 }

@@ -173,10 +173,7 @@ fn simulate(loss: Loss, distance: u32, extent: Extent, trial: &Trial<'_>) -> Vec
         Extent::Full => 300.0,
     };
     let end = BEGIN + Duration::from_secs_f64(trial.knob_or("seconds", seconds));
-    let options = SendOptions {
-        reliability: Reliability::Retransmissions(0),
-        ..SendOptions::default()
-    };
+    let options = SendOptions::default().reliability(Reliability::Retransmissions(0));
     let peer = if loss == Loss::DropTail {
         PEER_BESIDE_TCP
     } else {

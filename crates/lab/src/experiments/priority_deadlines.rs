@@ -182,14 +182,11 @@ fn simulate(service: Service, (load, is_whole): (u32, bool), extent: Extent, tri
     };
     let end = MESSAGES_BEGIN + Duration::from_secs_f64(trial.knob_or("seconds", seconds));
     let lifetime = Duration::from_secs_f64(trial.knob_or("lifetime", 250.0) / 1e3);
-    let options = SendOptions {
-        reliability: if service.expiring {
-            Reliability::Lifetime(lifetime)
-        } else {
-            Reliability::Reliable
-        },
-        ..SendOptions::default()
-    };
+    let options = SendOptions::default().reliability(if service.expiring {
+        Reliability::Lifetime(lifetime)
+    } else {
+        Reliability::Reliable
+    });
     let mut classes = vec![Class::from(options); 2];
     classes[PICTURE].stream = StreamId(1);
     classes[PICTURE].priority = u16::from(service.priority);

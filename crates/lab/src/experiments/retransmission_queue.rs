@@ -276,10 +276,7 @@ fn scenario(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Scenario {
         Extent::Full => 60.0,
     };
     let seconds = trial.knob_or("seconds", seconds);
-    let options = SendOptions {
-        unordered: true,
-        ..SendOptions::default()
-    };
+    let options = SendOptions::default().unordered(true);
     Scenario {
         config: config(setting, trial),
         paths: links(setting, trial),

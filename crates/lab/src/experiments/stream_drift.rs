@@ -194,10 +194,7 @@ fn simulate(service: Service, loss: f64, extent: Extent, trial: &Trial<'_>) -> V
     let counts_to = MESSAGES_BEGIN + Duration::from_secs_f64(trial.knob_or("seconds", seconds));
     // The last messages have one second to arrive.
     let end = counts_to + Duration::from_secs(1);
-    let options = SendOptions {
-        reliability: service.reliability(trial),
-        ..SendOptions::default()
-    };
+    let options = SendOptions::default().reliability(service.reliability(trial));
     let mut classes = vec![Class::from(options); 2];
     if service != Service::OneStream {
         classes[PICTURE].stream = StreamId(1);

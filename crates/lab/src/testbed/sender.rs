@@ -77,10 +77,7 @@ impl Sent {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .len();
-        let options = SendOptions {
-            ppid: ppid_of(number),
-            ..class.options
-        };
+        let options = class.options.ppid(ppid_of(number));
         (class.stream, Bytes::from_static(&CONTENT[..message.len]), options)
     }
 

@@ -167,10 +167,7 @@ impl Source {
             return false;
         };
         let class = &self.classes[message.class];
-        let options = SendOptions {
-            ppid: ppid_of(self.submitted.len()),
-            ..class.options
-        };
+        let options = class.options.ppid(ppid_of(self.submitted.len()));
         let content = Bytes::from_static(&CONTENT[..message.len]);
         let taken = association.send(now, class.stream, content, options).is_ok();
         if taken {

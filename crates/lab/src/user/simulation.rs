@@ -150,14 +150,12 @@ fn classes(definition: &Definition, variant: &Variant) -> Vec<Class> {
     let class = |(stream, flow): (usize, &Flow)| Class {
         stream: StreamId(stream as u16),
         priority: if by_priority { flow.priority } else { 0 },
-        options: SendOptions {
-            unordered: flow.unordered,
-            reliability: match variant.expiry {
+        options: SendOptions::default()
+            .unordered(flow.unordered)
+            .reliability(match variant.expiry {
                 true => flow.reliability,
                 false => Default::default(),
-            },
-            ..SendOptions::default()
-        },
+            }),
     };
     definition.traffic.iter().enumerate().map(class).collect()
 }

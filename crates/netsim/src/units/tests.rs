@@ -1,4 +1,4 @@
-//! What is read, what is refused with which reason, and that everything written can be read again.
+//! Texts that are read, texts that are refused and the reason, and that everything written can be read again.
 
 use proptest::prelude::*;
 

@@ -36,7 +36,7 @@ impl Ending {
         Self {
             asked: false,
             guard: None,
-            guard_time: config.shutdown_guard(),
+            guard_time: config.effective_shutdown_guard(),
             left: 0,
             active_at: Timestamp::ZERO,
             idle_timeout: config.idle_timeout,

@@ -30,6 +30,7 @@ use crate::negotiation::{
 };
 use crate::path::set_up_address;
 use crate::random::Random;
+use crate::setters::setters;
 use crate::time::Timestamp;
 use admission::AcceptFilter;
 pub use admission::{Admission, Candidate};
@@ -42,6 +43,7 @@ pub struct AssociationId(pub u64);
 
 /// Options of an association for [`Endpoint::connect`].
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct ConnectOptions {
     /// The local SCTP port; `None` takes a random free one.
     pub local_port: Option<u16>,
@@ -50,6 +52,12 @@ pub struct ConnectOptions {
     /// Settings of this association; `None` takes those of the endpoint.
     pub config: Option<Config>,
 }
+
+setters!(ConnectOptions {
+    local_port: impl Into<Option<u16>>,
+    local_address: impl Into<Option<IpAddr>>,
+    config: impl Into<Option<Config>>,
+});
 
 /// The result of [`Endpoint::handle_datagram`]: the next action of the driver.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ use bytes::{Bytes, BytesMut};
 pub(crate) use crate::config::DiscardNotice;
 use crate::config::PartialReliabilityConfig;
 use crate::path_id::PathId;
+use crate::setters::setters;
 pub(crate) use fragment::{Fragment, UnsentMessage};
 pub(crate) use persistence::{AbandonPolicy, Haste, Persistence};
 
@@ -48,6 +49,7 @@ pub enum StreamItem {
 
 /// The options of a message (SEND, RFC 9260 §11.1.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct SendOptions {
     /// Payload protocol identifier: delivered to the peer's application unchanged. Default 0.
     pub ppid: Ppid,
@@ -72,6 +74,17 @@ pub struct SendOptions {
     /// RTTs of the paths cause spurious retransmissions. `None`, the default: the association chooses.
     pub path: Option<PathId>,
 }
+
+setters!(SendOptions {
+    ppid: impl Into<Ppid>,
+    unordered: bool,
+    immediate: bool,
+    context: u64,
+    reliability: Reliability,
+    early_discard: impl Into<Option<bool>>,
+    discard_notice: impl Into<Option<DiscardNotice>>,
+    path: impl Into<Option<PathId>>,
+});
 
 impl SendOptions {
     /// Takes the settings of the association for those left `None`.

@@ -22,15 +22,12 @@ pub(super) fn key(id: u16, secret: &'static str) -> SharedKey {
 
 /// Settings with one shared key, and chunk types that the peer must sign.
 pub(super) fn with_key(secret: &'static str, chunks: &[u8]) -> Config {
-    Config {
-        authentication: Some(AuthenticationConfig {
-            keys: vec![key(1, secret)],
-            active_key: 1,
-            chunks: chunks.to_vec(),
-            ..AuthenticationConfig::default()
-        }),
-        ..Config::default()
-    }
+    Config::default().authentication(Some(AuthenticationConfig {
+        keys: vec![key(1, secret)],
+        active_key: 1,
+        chunks: chunks.to_vec(),
+        ..AuthenticationConfig::default()
+    }))
 }
 
 fn told(roaming: &Roaming, end: End) -> Vec<AuthenticationEvent> {
@@ -187,10 +184,7 @@ fn a_key_changed_during_set_up_counts_at_a_collision() {
         pair.listen(Side::A);
         for side in Side::BOTH {
             pair.cut(0, side == Side::A);
-            let options = ConnectOptions {
-                local_port: Some(PORT),
-                ..ConnectOptions::default()
-            };
+            let options = ConnectOptions::default().local_port(Some(PORT));
             pair.begin_from(side, options);
             if side_that_knows.contains(&side) {
                 let put = pair

@@ -167,16 +167,15 @@ fn an_asconf_ack_without_authentication_is_discarded() {
 /// of the signature.
 #[test]
 fn a_shared_key_protects_against_attackers_who_saw_the_set_up() {
-    let with_key = |secret: &'static [u8]| Config {
-        authentication: Some(AuthenticationConfig {
+    let with_key = |secret: &'static [u8]| {
+        dynamic().authentication(Some(AuthenticationConfig {
             keys: vec![SharedKey {
                 id: 1,
                 secret: Bytes::from_static(secret),
             }],
             active_key: 1,
             ..AuthenticationConfig::default()
-        }),
-        ..dynamic()
+        }))
     };
     for (other, works) in [(&b"right"[..], true), (b"wrong", false)] {
         let configs = [with_key(b"right"), with_key(other)];
@@ -193,12 +192,9 @@ fn a_shared_key_protects_against_attackers_who_saw_the_set_up() {
 /// §5: a client names the address of a victim. The server sends a few heartbeats there, and neither data nor acknowledgements.
 #[test]
 fn a_victim_gets_nothing_but_heartbeats() {
-    let config = Config {
-        dynamic_addresses: Some(anabranch_proto::DynamicAddressConfig {
-            form: anabranch_proto::AddressForm::Explicit,
-        }),
-        ..Config::default()
-    };
+    let config = Config::default().dynamic_addresses(Some(anabranch_proto::DynamicAddressConfig {
+        form: anabranch_proto::AddressForm::Explicit,
+    }));
     let mut roaming = Roaming::new([config.clone(), config], 1).connect();
     let now = roaming.now;
     let mut addresses = roaming.association(End::Client).local_addresses();

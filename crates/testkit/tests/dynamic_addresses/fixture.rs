@@ -34,10 +34,7 @@ pub(crate) const fn ip([a, b, c, d]: [u8; 4]) -> IpAddr {
 
 /// Settings with dynamic addresses.
 pub(crate) fn dynamic() -> Config {
-    Config {
-        dynamic_addresses: Some(DynamicAddressConfig::default()),
-        ..Config::default()
-    }
+    Config::default().dynamic_addresses(Some(DynamicAddressConfig::default()))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

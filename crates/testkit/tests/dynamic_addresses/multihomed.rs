@@ -22,16 +22,15 @@ fn two_paths(mode: MultipathMode) -> [Config; 2] {
 }
 
 fn with_addresses(own: [IpAddr; 2], peer: [IpAddr; 2]) -> Config {
-    Config {
-        local_addresses: own.to_vec(),
-        path_pairs: own
-            .into_iter()
-            .zip(peer)
-            .map(|(local, remote)| PathPair { local, remote })
-            .collect(),
-        udp_encapsulation: false,
-        ..dynamic()
-    }
+    dynamic()
+        .local_addresses(own.to_vec())
+        .path_pairs(
+            own.into_iter()
+                .zip(peer)
+                .map(|(local, remote)| PathPair { local, remote })
+                .collect(),
+        )
+        .udp_encapsulation(false)
 }
 
 fn connected(configs: [Config; 2], seed: u64) -> Roaming {

@@ -19,12 +19,9 @@ fn connected() -> Roaming {
 
 /// Explicit addresses, although the packets are in UDP.
 fn explicit() -> Config {
-    Config {
-        dynamic_addresses: Some(DynamicAddressConfig {
-            form: AddressForm::Explicit,
-        }),
-        ..Config::default()
-    }
+    Config::default().dynamic_addresses(Some(DynamicAddressConfig {
+        form: AddressForm::Explicit,
+    }))
 }
 
 fn is(kinds: &[u8], allowed: &[u8]) -> bool {
@@ -370,10 +367,7 @@ fn a_peer_with_asconf_and_without_auth_is_refused() {
 
 #[test]
 fn the_application_gets_the_adaptation_layer_of_the_peer() {
-    let with = |adaptation_layer| Config {
-        adaptation_layer,
-        ..Config::default()
-    };
+    let with = |adaptation_layer| Config::default().adaptation_layer(adaptation_layer);
     let roaming = Roaming::new([with(Some(7)), with(Some(9))], 1).connect();
     let told = |end: End| {
         let events = roaming.events[end as usize].iter();

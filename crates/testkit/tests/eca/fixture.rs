@@ -129,10 +129,7 @@ impl Fixture {
 
     pub(crate) fn send_as(&mut self, len: usize, reliability: Reliability) {
         self.script.act(|association, now| {
-            let options = SendOptions {
-                reliability,
-                ..SendOptions::default()
-            };
+            let options = SendOptions::default().reliability(reliability);
             let sent = association.send(now, StreamId(0), vec![7; len].into(), options);
             sent.expect("it is taken");
         });

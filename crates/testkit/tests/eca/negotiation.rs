@@ -141,10 +141,7 @@ fn numbers_start_again_after_a_restart() {
         .adjust_both(|config| config.multipath.mode = MultipathMode::Eca);
     let mut pair = setup.build();
     let begin = |pair: &mut Pair| {
-        let options = ConnectOptions {
-            local_port: Some(PORT),
-            ..ConnectOptions::default()
-        };
+        let options = ConnectOptions::default().local_port(Some(PORT));
         pair.begin_from(Side::A, options);
         pair.run_for(1000 * MS);
     };

@@ -9,8 +9,5 @@ use anabranch_proto::Config;
 
 /// Default settings with ECN.
 fn with_ecn() -> Config {
-    Config {
-        ecn: true,
-        ..Config::default()
-    }
+    Config::default().ecn(true)
 }

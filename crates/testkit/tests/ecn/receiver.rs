@@ -145,13 +145,7 @@ fn without_negotiation_nothing_is_reported_and_the_chunks_are_unknown() {
 fn the_parameter_is_answered_and_never_reported() {
     for ecn in [false, true] {
         for offered in [false, true] {
-            let mut script = Script::new(
-                Config {
-                    ecn,
-                    ..Config::default()
-                },
-                1,
-            );
+            let mut script = Script::new(Config::default().ecn(ecn), 1);
             let parameters = if offered { capable() } else { Parameters::empty() };
             let init = script.init(parameters);
             script.send_tagged(anabranch_proto::VerificationTag(0), &[Chunk::Init(init)]);

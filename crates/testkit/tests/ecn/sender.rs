@@ -16,11 +16,8 @@ use super::with_ecn;
 const MS: Duration = Duration::from_millis(1);
 
 /// An association with ECN, set up by the peer. Its packets are full at 1,280 bytes.
-fn set_up(config: Config) -> Script {
-    let config = Config {
-        path_mtu_limit: config.path_mtu,
-        ..config
-    };
+fn set_up(mut config: Config) -> Script {
+    config.path_mtu_limit = config.path_mtu;
     let mut script = Script::new(config, 1);
     script.set_up_with(ParametersBuilder::new().push(&Parameter::EcnCapable).finish());
     script
@@ -86,10 +83,10 @@ fn cwrs(packets: &[FromEndpoint]) -> Vec<Cwr> {
 }
 
 fn profiles() -> [Config; 3] {
-    let config = |congestion_control, recovery| Config {
-        congestion_control,
-        recovery,
-        ..with_ecn()
+    let config = |congestion_control, recovery| {
+        with_ecn()
+            .congestion_control(congestion_control)
+            .recovery(recovery)
     };
     [
         config(CongestionControl::Rfc9260, RecoveryRules::RFC9260),
@@ -313,11 +310,7 @@ fn only_packets_with_new_data_are_capable() {
 /// For the socket, the packets leave in one batch. Only their codepoints differ.
 #[test]
 fn ten_packets_test_a_path() {
-    let mut script = set_up(Config {
-        initial_window: Some(20),
-        max_burst: 20,
-        ..with_ecn()
-    });
+    let mut script = set_up(with_ecn().initial_window(Some(20)).max_burst(20));
     send(&mut script, 16_000);
     let codepoints: Vec<_> = taken(&mut script).iter().map(|packet| packet.ecn).collect();
     assert_eq!(codepoints.len(), 14);

@@ -30,15 +30,13 @@ struct Bench {
 }
 
 fn config(cell: &Cell, host: usize) -> Config {
-    let mut config = Config {
-        udp_encapsulation: !cell.raw_ip,
-        local_addresses: if host == 0 {
+    let mut config = Config::default()
+        .udp_encapsulation(!cell.raw_ip)
+        .local_addresses(if host == 0 {
             cell.listed()
         } else {
             cell.peer_listed()
-        },
-        ..Config::default()
-    };
+        });
     config.heartbeat.interval = Some(500 * MS);
     config
 }
@@ -112,11 +110,9 @@ impl Bench {
         let machine = self.machine(client(cell));
         // The driver does this for an endpoint with several sockets.
         let several = cell.is_client && cell.binding == Binding::Listed;
-        let options = ConnectOptions {
-            local_address: several.then(|| machine.source_towards(remote.ip())),
-            local_port: Some(CLIENT_PORT),
-            ..ConnectOptions::default()
-        };
+        let options = ConnectOptions::default()
+            .local_address(several.then(|| machine.source_towards(remote.ip())))
+            .local_port(Some(CLIENT_PORT));
         machine
             .endpoint()
             .connect(now, remote, PORT, options)

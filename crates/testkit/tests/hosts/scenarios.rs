@@ -204,10 +204,7 @@ fn a_restart_may_come_to_another_address() {
 fn a_collision_at_another_address() {
     let mut script = script(Config::default());
     let (now, remote, port) = (script.now(), script.remote, script.port);
-    let options = ConnectOptions {
-        local_port: Some(PORT),
-        ..ConnectOptions::default()
-    };
+    let options = ConnectOptions::default().local_port(Some(PORT));
     let connected = script.host_mut().connect(now, remote, port, options);
     connected.expect("connect");
     script.act(|_, _| ());

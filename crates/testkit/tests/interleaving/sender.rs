@@ -23,10 +23,7 @@ fn round_robin() -> Fixture {
 #[test]
 fn mids_fsns_and_ppids() {
     let (mut fixture, _) = begin();
-    let options = SendOptions {
-        ppid: Ppid(51),
-        ..SendOptions::default()
-    };
+    let options = SendOptions::default().ppid(Ppid(51));
     fixture.script.act(|association, now| {
         let message = vec![7; 2 * FULL + 1].into();
         association
@@ -123,10 +120,7 @@ fn a_message_is_abandoned_whole() {
     let mut fixture = round_robin();
     fixture.script.act(|association, now| {
         for (stream, reliability) in [(0, NEVER_AGAIN), (1, Reliable)] {
-            let options = SendOptions {
-                reliability,
-                ..SendOptions::default()
-            };
+            let options = SendOptions::default().reliability(reliability);
             let message = vec![7; 2 * FULL + 1000].into();
             association
                 .send(now, StreamId(stream), message, options)
@@ -155,10 +149,7 @@ fn not_passed_while_a_fragment_is_in_flight() {
     let mut fixture = round_robin();
     fixture.script.act(|association, now| {
         for (stream, reliability) in [(0, NEVER_AGAIN), (1, Reliable)] {
-            let options = SendOptions {
-                reliability,
-                ..SendOptions::default()
-            };
+            let options = SendOptions::default().reliability(reliability);
             let message = vec![7; 2 * FULL + 1000].into();
             association
                 .send(now, StreamId(stream), message, options)
@@ -199,10 +190,7 @@ fn a_half_sent_message_ends_in_a_tsn_never_sent() {
     let mut fixture = round_robin();
     fixture.script.act(|association, now| {
         for (stream, reliability) in [(0, Lifetime(50 * MS)), (1, Reliable)] {
-            let options = SendOptions {
-                reliability,
-                ..SendOptions::default()
-            };
+            let options = SendOptions::default().reliability(reliability);
             let message = vec![7; 100 * FULL].into();
             association
                 .send(now, StreamId(stream), message, options)

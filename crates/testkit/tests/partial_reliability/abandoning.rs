@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use anabranch_proto::Reliability::{self, Lifetime, Priority, Reliable, Retransmissions};
-use anabranch_proto::{Config, MessageId, SendError, SendOptions, StreamId};
+use anabranch_proto::{MessageId, SendError, SendOptions, StreamId};
 use anabranch_testkit::Script;
 use anabranch_wire::chunk::kind;
 use anabranch_wire::parameter::Parameter;
@@ -16,13 +16,7 @@ use anabranch_testkit::fixture::{ALL, FULL, Fixture, MS, NEVER_AGAIN, config};
 /// RFC 3758 §3.3.2: a peer that does not support FORWARD-TSN gets none, and a message to be sent once is reliable.
 #[test]
 fn a_peer_without_forward_tsn_gets_everything() {
-    for config in [
-        config(),
-        Config {
-            path_mtu: 1280,
-            ..anabranch_testkit::quiet()
-        },
-    ] {
+    for config in [config(), anabranch_testkit::quiet().path_mtu(1280)] {
         let mut fixture = Fixture::new(config, &[]);
         fixture.send(&[NEVER_AGAIN], FULL);
         assert_eq!(fixture.sent(), ["DATA 0"]);
@@ -373,11 +367,9 @@ fn early_discard_for_single_messages() {
         let mut fixture = Fixture::new(config, &ALL);
         for early_discard in [first, second, None] {
             fixture.script.act(|association, now| {
-                let options = SendOptions {
-                    reliability: NEVER_AGAIN,
-                    early_discard,
-                    ..SendOptions::default()
-                };
+                let options = SendOptions::default()
+                    .reliability(NEVER_AGAIN)
+                    .early_discard(early_discard);
                 let message = vec![7; FULL].into();
                 association
                     .send(now, StreamId(0), message, options)
@@ -604,10 +596,7 @@ fn expiry_while_waiting_for_retransmission() {
 /// Sends another message on stream 2.
 fn offer(fixture: &mut Fixture, reliability: Reliability) -> Result<MessageId, SendError> {
     fixture.script.act(|association, now| {
-        let options = SendOptions {
-            reliability,
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default().reliability(reliability);
         association.send(now, StreamId(2), vec![7; FULL].into(), options)
     })
 }
@@ -670,10 +659,7 @@ fn parts_of_an_expired_message() {
     fixture.sent();
     let part = |fixture: &mut Fixture, end| {
         fixture.script.act(|association, now| {
-            let options = SendOptions {
-                reliability: Lifetime(10 * MS),
-                ..SendOptions::default()
-            };
+            let options = SendOptions::default().reliability(Lifetime(10 * MS));
             association
                 .send_part(now, StreamId(0), vec![1; 100].into(), options, end)
                 .expect("a part")

@@ -26,10 +26,7 @@ fn blocking(seed: u64, interleaving: bool, distance: Option<u32>) -> Duration {
     let (link, _) = pair.links(0);
     pair.network
         .set_link_config(link, there.with_loss(LossModel::bernoulli(0.05)));
-    let options = SendOptions {
-        reliability: NEVER_AGAIN,
-        ..SendOptions::default()
-    };
+    let options = SendOptions::default().reliability(NEVER_AGAIN);
     let (mut sent_at, mut delays) = (Vec::new(), Vec::new());
     for frame in 0..600_u64 {
         sent_at.push(pair.now());

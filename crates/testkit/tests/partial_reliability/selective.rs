@@ -146,11 +146,9 @@ fn packets_leave_room_for_a_notice() {
 
 fn send_with(fixture: &mut Fixture, notice: Option<DiscardNotice>) {
     fixture.script.act(|association, now| {
-        let options = SendOptions {
-            reliability: NEVER_AGAIN,
-            discard_notice: notice,
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default()
+            .reliability(NEVER_AGAIN)
+            .discard_notice(notice);
         let message = vec![7; BESIDE].into();
         association
             .send(now, StreamId(0), message, options)

@@ -24,10 +24,7 @@ fn two_paths(delays: [u32; 2], config: Config) -> Pair {
 }
 
 fn send(pair: &mut Pair, reliability: Reliability, len: usize) {
-    let options = SendOptions {
-        reliability,
-        ..SendOptions::default()
-    };
+    let options = SendOptions::default().reliability(reliability);
     pair.send_with(Side::A, 0, vec![7; len], options);
 }
 

@@ -104,10 +104,7 @@ fn the_request_waits_for_forward_tsn() {
     let mut config = config();
     config.partial_reliability.offer = true;
     let mut fixture = Fixture::with(config, &[kind::RE_CONFIG, kind::FORWARD_TSN]);
-    let once = SendOptions {
-        reliability: Reliability::Retransmissions(0),
-        ..SendOptions::default()
-    };
+    let once = SendOptions::default().reliability(Reliability::Retransmissions(0));
     fixture.say_with(1, once);
     assert_eq!(fixture.ask(|ask| ask.reset_streams(only(&[1]), Outgoing)), Ok(()));
     fixture.sent();
@@ -145,10 +142,7 @@ fn mids_are_reset() {
     let mut config = config();
     config.interleaving.offer = true;
     let mut fixture = Fixture::with(config, &[kind::RE_CONFIG, kind::I_DATA]);
-    let unordered = SendOptions {
-        unordered: true,
-        ..SendOptions::default()
-    };
+    let unordered = SendOptions::default().unordered(true);
     fixture.say(1);
     fixture.say_with(1, unordered);
     fixture.acknowledge(1);

@@ -25,7 +25,7 @@ const ROOMS: [&[&str]; 8] = [
 
 /// Files of no room: types that several rooms, or the application and a room, hand to each other. All rooms may import them. They
 /// themselves import only the vocabulary and the first group of rooms.
-const VOCABULARY: [&str; 14] = [
+const VOCABULARY: [&str; 15] = [
     "controller",
     "dscp",
     "ecn",
@@ -38,6 +38,7 @@ const VOCABULARY: [&str; 14] = [
     "path_id",
     "random",
     "reconfiguration",
+    "setters",
     "stats",
     "time",
 ];

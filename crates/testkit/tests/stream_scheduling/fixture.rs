@@ -130,10 +130,7 @@ impl Line<'_> {
         len: usize,
         reliability: Reliability,
     ) -> Result<MessageId, SendError> {
-        let options = SendOptions {
-            reliability,
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default().reliability(reliability);
         self.association
             .send(self.now, StreamId(stream), vec![7; len].into(), options)
     }

@@ -84,29 +84,21 @@ fn fill(pair: &mut Pair, bytes: usize) {
 }
 
 fn config() -> Config {
-    let mut config = Config {
-        path_mtu: 1500,
-        path_mtu_limit: 1500,
-        udp_encapsulation: false,
-        scheduler: SchedulerKind::Priority,
-        ..Config::default()
-    };
+    let mut config = Config::default()
+        .path_mtu(1500)
+        .path_mtu_limit(1500)
+        .udp_encapsulation(false)
+        .scheduler(SchedulerKind::Priority);
     config.heartbeat.interval = None;
     config
 }
 
 fn first_come() -> Config {
-    Config {
-        scheduler: SchedulerKind::FirstComeFirstServed,
-        ..config()
-    }
+    config().scheduler(SchedulerKind::FirstComeFirstServed)
 }
 
 fn bounded(millis: u64) -> Config {
-    Config {
-        low_priority_delay: Some(Duration::from_millis(millis)),
-        ..config()
-    }
+    config().low_priority_delay(Some(Duration::from_millis(millis)))
 }
 
 /// With two paths at once the delay bound holds for each path.

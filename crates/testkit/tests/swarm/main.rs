@@ -339,13 +339,8 @@ impl Story {
         if random.below(4) == 0 {
             self.pair.listen(Side::A);
             for side in Side::BOTH {
-                self.pair.begin_from(
-                    side,
-                    ConnectOptions {
-                        local_port: Some(PORT),
-                        ..Default::default()
-                    },
-                );
+                self.pair
+                    .begin_from(side, ConnectOptions::default().local_port(Some(PORT)));
             }
         } else {
             self.pair.begin();
@@ -613,10 +608,7 @@ impl Story {
         self.pair.talker(survivor).backlog.clear();
         let before = self.pair.association(survivor).counters().restarts;
         self.pair.reboot(side);
-        let options = ConnectOptions {
-            local_port: Some(own_port),
-            ..Default::default()
-        };
+        let options = ConnectOptions::default().local_port(Some(own_port));
         self.pair.begin_to(side, survivor_port, options);
         let limit = self.pair.now() + HEALED_LIMIT;
         let aborted = |pair: &mut Pair| {

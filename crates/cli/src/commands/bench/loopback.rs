@@ -94,10 +94,7 @@ fn report(meter: &Meter, args: &BenchArgs, pairs: &[(Association, Association)],
 
 async fn send_all(args: BenchArgs, association: Association) -> Result<(), anabranch::SendError> {
     let mut template = vec![0x5a; usize::try_from(args.size).unwrap_or(usize::MAX)];
-    let options = SendOptions {
-        unordered: args.unordered,
-        ..SendOptions::default()
-    };
+    let options = SendOptions::default().unordered(args.unordered);
     for number in 0..args.messages_each() {
         stamp(&mut template, number);
         let message = Bytes::copy_from_slice(&template);

@@ -233,10 +233,7 @@ pub(super) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<Report, Fai
     }
     let total = args.messages();
     let mut template = vec![0x5a; usize::try_from(args.size).unwrap_or(usize::MAX)];
-    let options = SendOptions {
-        unordered: args.unordered,
-        ..SendOptions::default()
-    };
+    let options = SendOptions::default().unordered(args.unordered);
     let (mut sent, mut received, mut wrong) = (0, 0, 0);
     let mut application = Arena::new();
     let meter = Meter::start();

@@ -198,14 +198,10 @@ fn submit(
     reliability: Reliability,
 ) {
     let now = network.now();
-    let options = SendOptions {
-        ppid: Ppid(number),
-        reliability: match kind {
-            Kind::Position => reliability,
-            Kind::Order => Reliability::Reliable,
-        },
-        ..SendOptions::default()
-    };
+    let options = SendOptions::default().ppid(Ppid(number)).reliability(match kind {
+        Kind::Position => reliability,
+        Kind::Order => Reliability::Reliable,
+    });
     let content = Bytes::from_static(&CONTENT);
     if let Some(association) = network.host_mut(sender).association_mut(id) {
         // A message that is not accepted counts as not delivered.

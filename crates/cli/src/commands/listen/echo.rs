@@ -116,12 +116,10 @@ impl Echo {
                 truncated: _,
                 payload,
             } = part;
-            let options = SendOptions {
-                ppid,
-                unordered,
-                reliability: self.reliability,
-                ..SendOptions::default()
-            };
+            let options = SendOptions::default()
+                .ppid(ppid)
+                .unordered(unordered)
+                .reliability(self.reliability);
             let payload = payload.into_bytes();
             let sent = if beginning && ending {
                 association.send_with(stream, payload, options).await

@@ -116,11 +116,7 @@ impl Control {
 
     /// No data follows that would cause an acknowledgement, but a side waits for it: the peer must not delay its SACK.
     fn options() -> SendOptions {
-        SendOptions {
-            ppid: PPID,
-            immediate: true,
-            ..SendOptions::default()
-        }
+        SendOptions::default().ppid(PPID).immediate(true)
     }
 
     /// Sends the control message.

@@ -96,12 +96,10 @@ pub(super) async fn send_all(
     };
     let mut pacer = plan.rate.map(|rate| Pacer::new(rate, begun));
     let mut maker = Maker::new(plan.size);
-    let options = SendOptions {
-        ppid: DATA_PPID,
-        unordered: plan.unordered,
-        reliability: plan.reliability,
-        ..SendOptions::default()
-    };
+    let options = SendOptions::default()
+        .ppid(DATA_PPID)
+        .unordered(plan.unordered)
+        .reliability(plan.reliability);
     let streams = u64::from(plan.streams);
     let mut count = 0;
     while count < plan.messages() && !*stop.borrow() {

@@ -163,11 +163,11 @@ fn staged(setting: Setting, extent: Extent, trial: &Trial<'_>) -> Scenario {
     let of_paper = scenario(setting, extent, trial);
     let class = |knob, usual| {
         let lifetime = Duration::from_secs_f64(trial.knob_or(knob, usual) / 1e3);
-        Class::from(SendOptions {
-            unordered: true,
-            reliability: setting.variant.reliability(lifetime),
-            ..SendOptions::default()
-        })
+        Class::from(
+            SendOptions::default()
+                .unordered(true)
+                .reliability(setting.variant.reliability(lifetime)),
+        )
     };
     let mut classes = vec![Class::default(); 2];
     classes[IMPORTANT] = class("important_lifetime", EVENT_LIFETIME);

@@ -247,12 +247,12 @@ fn messages(setting: Setting, trial: &Trial<'_>) -> Messages {
     };
     let share = f64::from(setting.important) / 100.0;
     let schedule = Poisson::new(trial.seed, MESSAGES_BEGIN, interval, sizes, share.into());
-    let class = |knob: &str, usual: f64| SendOptions {
-        unordered: true,
-        reliability: setting
-            .variant
-            .reliability(Duration::from_secs_f64(trial.knob_or(knob, usual) / 1e3)),
-        ..SendOptions::default()
+    let class = |knob: &str, usual: f64| {
+        SendOptions::default().unordered(true).reliability(
+            setting
+                .variant
+                .reliability(Duration::from_secs_f64(trial.knob_or(knob, usual) / 1e3)),
+        )
     };
     let mut classes = vec![Class::default(); 2];
     classes[IMPORTANT] = class("important_lifetime", 5000.0).into();

@@ -31,10 +31,7 @@ pub(super) type Peer = (SocketAddr, u16);
 /// A greedy source of messages that fill a packet each. The messages are unordered, so the deliveries within a second are those that the
 /// network made within that second.
 pub(super) fn greedy(peer: Peer) -> Source {
-    let options = SendOptions {
-        unordered: true,
-        ..SendOptions::default()
-    };
+    let options = SendOptions::default().unordered(true);
     Source::greedy(peer, options, PAYLOAD)
 }
 
@@ -62,10 +59,7 @@ impl Application for Echo {
             return;
         };
         while let Some(part) = association.recv(now) {
-            let options = SendOptions {
-                ppid: part.ppid,
-                ..SendOptions::default()
-            };
+            let options = SendOptions::default().ppid(part.ppid);
             let sent = association.send(now, StreamId(0), part.payload.into_bytes(), options);
             debug_assert!(sent.is_ok(), "echoes are few and small");
         }

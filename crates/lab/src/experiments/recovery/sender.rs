@@ -57,23 +57,20 @@ impl Sender {
 
     /// `config` with this sender's recovery rules and congestion control.
     pub(crate) fn of(self, config: Config) -> Config {
-        Config {
-            recovery: self.detection(),
-            congestion_control: self.control(),
-            ..config
-        }
+        config
+            .recovery(self.detection())
+            .congestion_control(self.control())
     }
 
     /// Settings for packets of 1,500 bytes with SCTP over UDP, and with send and receive buffers of `buffers` bytes.
     pub(super) fn config(self, buffers: u32) -> Config {
-        let mut config = Config {
-            udp_encapsulation: true,
-            initial_window: match self {
+        let mut config = self
+            .of(plain_config())
+            .udp_encapsulation(true)
+            .initial_window(match self {
                 Self::Rfc9260 | Self::Rack => None,
                 Self::CubicWithoutRack | Self::Cubic | Self::Bbr | Self::BbrRandomLoss => Some(10),
-            },
-            ..self.of(plain_config())
-        };
+            });
         config.buffers.send = buffers as usize;
         config.buffers.receive = buffers;
         config

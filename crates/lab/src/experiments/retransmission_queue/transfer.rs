@@ -250,10 +250,7 @@ fn network(setting: Setting, messages: usize, start: Timestamp, trial: &Trial<'_
     let tcp_start = |flow| {
         Timestamp(Generator::of_process(trial.seed, &format!("start of tcp {flow}")).below(3_000_000_000))
     };
-    let options = SendOptions {
-        unordered: true,
-        ..SendOptions::default()
-    };
+    let options = SendOptions::default().unordered(true);
     Pair::at_dumbbell(
         trial,
         &config(setting),

@@ -46,10 +46,7 @@ fn config(variant: Variant, trial: &Trial<'_>) -> Config {
 }
 
 pub(super) fn simulate(variant: Variant, loss: f64, trial: &Trial<'_>) -> Vec<f64> {
-    let options = SendOptions {
-        reliability: Reliability::Retransmissions(0),
-        ..SendOptions::default()
-    };
+    let options = SendOptions::default().reliability(Reliability::Retransmissions(0));
     let delay = Duration::from_secs_f64(trial.knob_or("rtt", RTT * 1e3) / 2e3);
     let link = LinkConfig::default().with_rate(10_000_000).with_delay(delay);
     let lossy = Duration::from_secs_f64(trial.knob_or("seconds", LOSSY));
