@@ -22,6 +22,17 @@ pub struct Message {
 }
 
 impl Message {
+    /// A message as `recv` returns it, ordered and without payload protocol identifier: for the tests of programs.
+    #[must_use]
+    pub fn new(stream: impl Into<StreamId>, payload: impl Into<Payload>) -> Self {
+        Self {
+            stream: stream.into(),
+            ppid: Ppid::default(),
+            unordered: false,
+            payload: payload.into(),
+        }
+    }
+
     /// The data as one buffer; copied once if it arrived in several fragments.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anabranch_proto::{
     Association, AssociationId, Config, ConnectError, ConnectOptions, Endpoint, EndpointError, Event,
-    Handling, Inbound, Timestamp, Transmit,
+    Handling, Inbound, Timestamp, TraceEvent, TraceLevel, Transmit,
 };
 use bytes::Bytes;
 
@@ -100,6 +100,8 @@ struct Core {
     timer: Option<Timestamp>,
     buffer: Vec<u8>,
     codepoints: Codepoints,
+    tracing: TraceLevel,
+    trace: Vec<(AssociationId, TraceEvent)>,
 }
 
 /// Translates ECN codepoints between packets and the endpoint (RFC 3168), and counts those of arriving packets.
@@ -141,6 +143,8 @@ impl Host {
             timer: None,
             buffer: Vec::new(),
             codepoints: Codepoints::default(),
+            tracing: TraceLevel::Off,
+            trace: Vec::new(),
         };
         Ok(Self {
             core,
@@ -226,12 +230,27 @@ impl Host {
         core::mem::take(&mut self.events).into_iter()
     }
 
+    /// Sets how much all associations record from now on, those to come included. [`Self::take_trace`] has to be called now and then.
+    pub fn set_tracing(&mut self, level: TraceLevel) {
+        self.core.tracing = level;
+        for entry in self.core.associations.values_mut() {
+            entry.association.set_tracing(level);
+        }
+    }
+
+    /// Removes and returns the trace events since the last call, in order.
+    pub fn take_trace(&mut self) -> Vec<(AssociationId, TraceEvent)> {
+        core::mem::take(&mut self.core.trace)
+    }
+
     /// Simulates a reboot: the host loses its associations, timers and unsent packets, and keeps only its addresses.
     ///
     /// # Errors
     /// A setting of `config` is out of range.
     pub fn reboot(&mut self, config: Config, seed: [u8; 32]) -> Result<(), EndpointError> {
+        let tracing = self.core.tracing;
         *self = Self::new(config, self.core.udp_port, seed)?;
+        self.core.tracing = tracing;
         Ok(())
     }
 
@@ -272,7 +291,8 @@ impl Core {
         Ok(id)
     }
 
-    fn insert(&mut self, id: AssociationId, association: Box<Association>) {
+    fn insert(&mut self, id: AssociationId, mut association: Box<Association>) {
+        association.set_tracing(self.tracing);
         self.associations.insert(
             id,
             Entry {
@@ -337,6 +357,9 @@ impl Core {
         }
         while let Some(event) = association.poll_endpoint_event() {
             self.endpoint.handle_event(now, id, event);
+        }
+        while let Some(event) = association.poll_trace() {
+            self.trace.push((id, event));
         }
     }
 

@@ -28,6 +28,7 @@ mod extension;
 pub mod fuzzing;
 mod icmp;
 mod inbound;
+mod journal;
 mod message;
 mod negotiation;
 mod pacing;
@@ -43,6 +44,8 @@ mod seq;
 mod setters;
 mod stats;
 mod time;
+mod trace;
+mod trace_event;
 mod transmit;
 
 pub use anabranch_wire as wire;
@@ -80,4 +83,7 @@ pub use stats::{
     AssociationStats, AuthenticationStats, Counters, EcnPathStats, Extensions, PathStats, StreamStats,
 };
 pub use time::Timestamp;
+pub use trace_event::{
+    AbandonReason, LossRule, PathMetrics, SendWait, TraceChunk, TraceEvent, TraceKind, TraceLevel, TsnRange,
+};
 pub use transmit::Transmit;

@@ -11,6 +11,7 @@ use crate::inbound::Inbound;
 use crate::path::{PathId, PathState};
 use crate::receive::Receiver;
 use crate::time::Timestamp;
+use crate::trace_event::TraceKind;
 use crate::transmit::Sender;
 
 impl Association {
@@ -118,6 +119,9 @@ impl Association {
             self.control.reply(self.identity.last_packet(path, abort, signer));
         }
         self.notices.tell_endpoint(EndpointEvent::Closed);
+        self.sender.outstanding.journal.note(|| TraceKind::Closed {
+            reason: CloseReason::InternalError,
+        });
         self.notices.tell(Event::Closed(CloseReason::InternalError));
     }
 
@@ -178,6 +182,9 @@ impl Association {
                 peer_tag: self.identity.peer_tag,
             },
             _ => EndpointEvent::Closed,
+        });
+        self.sender.outstanding.journal.note(|| TraceKind::Closed {
+            reason: reason.clone(),
         });
         self.notices.tell(Event::Closed(reason));
     }

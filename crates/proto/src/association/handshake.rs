@@ -29,6 +29,7 @@ use crate::random::Random;
 use crate::receive::Receiver;
 use crate::stats::Counters;
 use crate::time::Timestamp;
+use crate::trace::Trace;
 use crate::transmit::Sender;
 
 /// How many times a stale cookie is renewed before set-up fails (§5.2.6).
@@ -87,6 +88,7 @@ impl Blueprint {
             notices: super::Notices::new(),
             counters: Counters::default(),
             exhausted: None,
+            trace: Trace::default(),
             mint: self.mint,
             random: self.random,
             config: self.config,

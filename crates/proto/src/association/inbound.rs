@@ -11,7 +11,7 @@ use anabranch_wire::chunk::{
 };
 use anabranch_wire::packet::COMMON_HEADER_LEN;
 
-use super::{Association, Capabilities, State};
+use super::{Association, Capabilities, State, tracing};
 use crate::control::answer_out_of_the_blue;
 use crate::ecn::EcnCodepoint;
 use crate::event::CloseReason;
@@ -97,6 +97,9 @@ impl Association {
         self.exhausted = None;
         if self.state.is_closed() {
             return;
+        }
+        if self.trace.is_on() {
+            tracing::arrival(self, now, &inbound);
         }
         let first = inbound.leading();
         if self.state.is_setting_up() && first.is_some() && inbound.contains(kind::SHUTDOWN_ACK) {

@@ -19,6 +19,7 @@ mod shutdown;
 mod state;
 mod streams;
 mod timeout;
+mod tracing;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -46,6 +47,7 @@ use crate::random::Random;
 use crate::receive::Receiver;
 use crate::stats::{AssociationStats, Counters, StreamStats};
 use crate::time::Timestamp;
+use crate::trace::Trace;
 use crate::transmit::{Assembler, Cx, Search, Sender, Transmit};
 pub use addresses::LocalAddresses;
 pub use authentication::AuthenticationKeys;
@@ -94,6 +96,7 @@ pub struct Association {
     /// When nothing was found to send. Nothing would be found again until the time or anything else changes: every method that changes the
     /// association resets this.
     exhausted: Option<Timestamp>,
+    trace: Trace,
 }
 
 /// Sending, receiving, ending.
@@ -175,6 +178,9 @@ impl Association {
         self.ending.on_activity(now);
         if end {
             self.counters.messages_sent += 1;
+        }
+        if self.trace.is_on() {
+            tracing::queued(self, now, id, stream, (added, end));
         }
         self.notices.on_data();
         Ok(id)
@@ -328,6 +334,9 @@ impl Association {
         if !self.state.is_closed() && self.sender.is_empty() {
             self.notices.on_dry();
         }
+        if self.trace.is_on() {
+            tracing::observe(self, now);
+        }
     }
 }
 
@@ -345,7 +354,11 @@ impl Association {
             debug_assert!(self.search(now, &mut Vec::new(), 1).is_none());
             return None;
         }
-        self.search(now, buffer, max_datagrams)
+        let transmit = self.search(now, buffer, max_datagrams);
+        if self.trace.is_on() {
+            tracing::transmit(self, now, transmit.as_ref(), buffer);
+        }
+        transmit
     }
 
     #[inline(always)]

@@ -3,28 +3,8 @@
 use super::handshake::{CookieEchoed, SetUp};
 use crate::control::Request;
 use crate::event::CloseReason;
+pub use crate::stats::AssociationState;
 use crate::transmit::DataPhase;
-
-/// The states of RFC 9260 §4, as a caller sees them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AssociationState {
-    /// CLOSED: the association has ended.
-    Closed,
-    /// COOKIE-WAIT: INIT sent.
-    CookieWait,
-    /// COOKIE-ECHOED: COOKIE ECHO sent.
-    CookieEchoed,
-    /// ESTABLISHED: set-up is complete.
-    Established,
-    /// SHUTDOWN-PENDING: the application requested a shutdown, data is still outstanding.
-    ShutdownPending,
-    /// SHUTDOWN-SENT: SHUTDOWN sent.
-    ShutdownSent,
-    /// SHUTDOWN-RECEIVED: SHUTDOWN received, data is still outstanding.
-    ShutdownReceived,
-    /// SHUTDOWN-ACK-SENT: SHUTDOWN ACK sent.
-    ShutdownAckSent,
-}
 
 /// The states, with their data.
 #[derive(Debug)]

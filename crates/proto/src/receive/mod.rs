@@ -28,6 +28,7 @@ use anabranch_wire::{Ppid, StreamId, Tsn};
 use bytes::Bytes;
 
 use crate::config::{BufferConfig, Config, SackConfig};
+use crate::journal::Journal;
 use crate::message::{MessagePart, Payload, StreamItem};
 use crate::time::Timestamp;
 use ack_timing::Urgency;
@@ -194,6 +195,22 @@ impl Receiver {
         (&mut self.messages, outlet, &self.tracker)
     }
 
+    /// Trace events.
+    pub(crate) fn journal(&mut self) -> &mut Journal {
+        &mut self.ready.journal
+    }
+
+    /// Whether a chunk with this TSN would be new.
+    pub(crate) fn is_new(&self, tsn: Tsn) -> bool {
+        matches!(self.tracker.place(self.tracker.extend(tsn)), Arrival::New(_))
+    }
+
+    /// The lowest missing TSN, if it is below this one.
+    pub(crate) fn missing_below(&self, tsn: Tsn) -> Option<Tsn> {
+        let lowest = self.tracker.cumulative() + 1;
+        (self.tracker.extend(tsn) > lowest).then_some(Tsn(lowest as u32))
+    }
+
     /// Streams from the peer.
     pub(crate) fn inbound_streams(&self) -> u16 {
         self.inbound_streams
@@ -277,8 +294,8 @@ impl Receiver {
             (Messages::Sequential(sequential), mut out, tracker) => {
                 sequential.on_fragment(tsn, fragment, tracker, &mut out)
             }
-            (Messages::Interleaved(interleaved), mut out, _) => {
-                interleaved.on_fragment(tsn, fragment, &mut out)
+            (Messages::Interleaved(interleaved), mut out, tracker) => {
+                interleaved.on_fragment(tsn, fragment, tracker, &mut out)
             }
         }
     }

@@ -1,12 +1,16 @@
 //! The entries that the application can read: one queue for all streams, and a queue of its own for each stream that the application reads
 //! separately.
 
+use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
-use anabranch_wire::StreamId;
+use anabranch_wire::{StreamId, Tsn};
 
 use super::delivery::Held;
 use super::interleaved::Key;
+use crate::journal::Journal;
+use crate::seq::ExtendedTsn;
+use crate::trace_event::TraceKind;
 
 /// An entry that the application can read.
 #[derive(Debug)]
@@ -56,17 +60,44 @@ pub(super) struct ReadyQueue {
     /// Whether a stream becomes separate when a message of it arrives.
     separates_new: bool,
     news: Vec<StreamNews>,
+    /// Trace events of the receiver.
+    pub(super) journal: Journal,
 }
 
 impl ReadyQueue {
     /// Adds an entry.
     #[inline]
     pub(super) fn push(&mut self, entry: Ready) {
+        if self.journal.is_on() {
+            self.note_delivered(&entry);
+        }
         if self.separate.is_empty() && !self.separates_new {
             self.common.push_back(entry);
         } else {
             self.sort(entry);
         }
+    }
+
+    #[cold]
+    fn note_delivered(&mut self, entry: &Ready) {
+        if let Ready::Message(held) = entry {
+            let (part, first) = (&held.part, held.first);
+            self.journal.note(|| TraceKind::MessageDelivered {
+                stream: part.stream,
+                tsn: (first > 0 && !part.truncated).then_some(Tsn(first as u32)),
+                bytes: part.payload.len(),
+                blocked: Duration::ZERO,
+            });
+        }
+    }
+
+    /// A complete message, whose first TSN is `tsn`, waits for its turn while `missing` is the lowest missing TSN.
+    pub(super) fn note_blocked(&mut self, stream: StreamId, tsn: ExtendedTsn, missing: ExtendedTsn) {
+        self.journal.note(|| TraceKind::MessageBlocked {
+            stream,
+            tsn: Tsn(tsn as u32),
+            missing: Tsn(missing as u32),
+        });
     }
 
     /// Puts an entry into the queue of its stream, or into the common one.

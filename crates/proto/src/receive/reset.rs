@@ -202,8 +202,8 @@ impl Receiver {
                 (Messages::Sequential(sequential), mut out, tracker) => {
                     sequential.on_fragment(tsn, fragment, tracker, &mut out)
                 }
-                (Messages::Interleaved(interleaved), mut out, _) => {
-                    interleaved.on_fragment(tsn, fragment, &mut out)
+                (Messages::Interleaved(interleaved), mut out, tracker) => {
+                    interleaved.on_fragment(tsn, fragment, tracker, &mut out)
                 }
             };
             if let Verdict::Violation(what) = verdict {

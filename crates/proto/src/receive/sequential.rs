@@ -252,6 +252,7 @@ impl Sequential {
             }
             Turn::Later => {
                 let last = held.first + held.chunks as ExtendedTsn - 1;
+                out.ready.note_blocked(stream, first, tracker.cumulative() + 1);
                 match self.streams.keep(sequence, held) {
                     Ok(number) => {
                         let place = Place::Waits(stream, number);

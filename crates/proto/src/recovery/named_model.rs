@@ -19,6 +19,7 @@ use crate::message::SendOptions;
 use crate::path::{PathId, Paths};
 use crate::send::SendQueue;
 use crate::time::Timestamp;
+use crate::trace_event::LossRule;
 
 const PATHS: usize = 3;
 /// The most chunks: the model searches all of them.
@@ -158,7 +159,8 @@ impl Model {
                 entry.state = ChunkState::Lost { timed_out: true };
             }
         }
-        self.ring.on_timeout(PathId(path as u8), &mut self.links);
+        self.ring
+            .on_timeout(PathId(path as u8), LossRule::T3Rtx, &mut self.links);
         self.lanes[path].recovery_exit = None;
         self.settle();
     }

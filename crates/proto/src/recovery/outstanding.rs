@@ -31,6 +31,7 @@ use super::retained::Retained;
 use super::tail::Tail;
 use super::undo::Undo;
 use crate::config::{LossDetection, MultipathConfig, RecoveryRules};
+use crate::journal::Journal;
 use crate::message::Fragment;
 use crate::path::{Path, PathId, Paths};
 use crate::seq::{ExtendedTsn, Run, Runs, extend_tsn, first_extended_tsn};
@@ -84,6 +85,8 @@ pub(crate) struct Outstanding {
     tails: Vec<(Tail, Undo)>,
     /// Paths whose last window reduction proved spurious, until [`Outstanding::take_undone`].
     undone: Vec<PathId>,
+    /// Trace events of the sender.
+    pub(crate) journal: Journal,
 }
 
 impl Outstanding {
@@ -122,6 +125,7 @@ impl Outstanding {
             probed: None,
             tails: Vec::new(),
             undone: Vec::new(),
+            journal: Journal::default(),
         }
     }
 
@@ -143,6 +147,11 @@ impl Outstanding {
     pub(crate) fn gap_acked_bytes(&self) -> usize {
         let chunks = self.acked.iter().flat_map(|run| run.first..=run.last);
         chunks.map(|index| self.chunk(index).fragment.payload.len()).sum()
+    }
+
+    /// The chunks acknowledged by gap ack blocks.
+    pub(crate) fn acked_runs(&self) -> impl Iterator<Item = Run> + '_ {
+        self.acked.iter()
     }
 
     /// Bytes that arrived above the cumulative TSN ack point, chunk headers included: they wait for an earlier chunk.

@@ -16,6 +16,7 @@ use crate::message::SendOptions;
 use crate::path::{PathId, Paths};
 use crate::send::SendQueue;
 use crate::time::Timestamp;
+use crate::trace_event::LossRule;
 
 const PATHS: u8 = 3;
 
@@ -155,7 +156,10 @@ impl Model {
         }
         self.recovery_exit = None;
         self.lanes[path.index()].recovery_exit = None;
-        assert_eq!(self.ring.on_timeout(path, &mut self.paths), count);
+        assert_eq!(
+            self.ring.on_timeout(path, LossRule::T3Rtx, &mut self.paths),
+            count
+        );
     }
 
     fn earliest(&self, path: PathId) -> Option<usize> {

@@ -10,6 +10,7 @@ use crate::message::{AbandonPolicy, Persistence, UnsentMessage};
 use crate::path::PathId;
 use crate::recovery::{ChunkState, Judge};
 use crate::time::Timestamp;
+use crate::trace_event::{AbandonReason, TraceKind};
 
 impl Sender {
     pub(super) fn judge(&self, cx: &Cx<'_>) -> Judge {
@@ -34,7 +35,7 @@ impl Sender {
         }
         let half_sent = !matches!(self.policy, AbandonPolicy::Never);
         while let Some(unsent) = self.queue.take_expired(cx.now, half_sent) {
-            self.on_dropped(cx, unsent);
+            self.on_dropped(cx, unsent, AbandonReason::Lifetime);
         }
     }
 
@@ -43,14 +44,14 @@ impl Sender {
         let own = self.buffer.excess(stream, self.queue.class(stream));
         let all = (self.buffer.bytes() + 1).saturating_sub(self.buffer.limit());
         for unsent in self.queue.make_room(own, all, stream, persistence) {
-            self.on_dropped(cx, unsent);
+            self.on_dropped(cx, unsent, AbandonReason::Priority);
         }
         self.has_room(stream)
     }
 
     /// A message was removed from the queue. If a part of it was sent, its rest takes one TSN that is never sent, so that the next message
     /// does not follow a middle fragment.
-    fn on_dropped(&mut self, cx: &mut Cx<'_>, unsent: UnsentMessage) {
+    fn on_dropped(&mut self, cx: &mut Cx<'_>, unsent: UnsentMessage, reason: AbandonReason) {
         self.buffer.free(unsent.stream, unsent.size);
         if unsent.begun {
             self.outstanding.abandon_open(unsent.stream, unsent.message);
@@ -59,10 +60,17 @@ impl Sender {
                 .push_abandoned(self.queue.end_of(unsent), path, cx.now);
             self.advance_forward_point(cx);
         }
-        self.tell_abandoned(cx, unsent.undelivered());
+        self.tell_abandoned(cx, unsent.undelivered(), reason);
     }
 
-    fn tell_abandoned(&mut self, cx: &mut Cx<'_>, undelivered: Undelivered) {
+    fn tell_abandoned(&mut self, cx: &mut Cx<'_>, undelivered: Undelivered, reason: AbandonReason) {
+        let event = TraceKind::MessageAbandoned {
+            message: undelivered.message,
+            stream: undelivered.stream,
+            sent: undelivered.sent,
+            reason,
+        };
+        self.outstanding.journal.note(|| event);
         if undelivered.sent {
             cx.counters.abandoned_sent += 1;
         } else {
@@ -73,7 +81,12 @@ impl Sender {
 
     /// Abandons the whole message of a chunk that was sent, its unsent rest included (RFC 3758 §3.5 A3).
     pub(super) fn abandon_message(&mut self, cx: &mut Cx<'_>, index: u64) {
-        let undelivered = self.outstanding.chunk(index).fragment.undelivered();
+        let fragment = &self.outstanding.chunk(index).fragment;
+        let undelivered = fragment.undelivered();
+        let reason = match fragment.persistence {
+            Persistence::Retransmissions(_) => AbandonReason::Retransmissions,
+            _ => AbandonReason::Lifetime,
+        };
         let Some(abandoned) = self.outstanding.abandon(index) else {
             return;
         };
@@ -85,7 +98,7 @@ impl Sender {
             self.outstanding
                 .push_abandoned(self.queue.end_of(unsent), path, cx.now);
         }
-        self.tell_abandoned(cx, undelivered);
+        self.tell_abandoned(cx, undelivered, reason);
     }
 
     /// The earliest chunk to be retransmitted. Messages whose lost chunks must not be retransmitted any more are abandoned first.

@@ -5,6 +5,7 @@ use crate::negotiation::Capabilities;
 use crate::path::{Candidate, Choice, Offer, Path, PathId, PathState};
 use crate::recovery::ChunkState;
 use crate::time::Timestamp;
+use crate::trace_event::{LossRule, SendWait};
 
 impl Sender {
     /// The next turn: a chunk that may leave now, and its path. If there is none, the reason is recorded.
@@ -300,7 +301,8 @@ impl Sender {
         if !cx.paths.delivers_sooner_elsewhere(path, size, waited) {
             return false;
         }
-        self.outstanding.reschedule(index, cx.paths);
+        self.outstanding
+            .reschedule(index, LossRule::Rescheduled, cx.paths);
         self.sources.ecn.on_withdrawn(path, &cx.paths.path(path).flight);
         cx.counters.chunks_rescheduled += 1;
         let path = cx.paths.path_mut(path);
@@ -340,6 +342,19 @@ pub(crate) enum Wait {
 }
 
 impl Wait {
+    /// The reason for the trace; `None` if no data waits.
+    pub(super) fn traced(self) -> Option<SendWait> {
+        Some(match self {
+            Self::Phase => SendWait::State,
+            Self::Queue => SendWait::Application,
+            Self::Peer => SendWait::ReceiveWindow,
+            Self::Nagle => SendWait::Nagle,
+            Self::Window => SendWait::CongestionWindow,
+            Self::Pacer(until) => SendWait::Pacer(until),
+            Self::Burst => SendWait::MaxBurst,
+        })
+    }
+
     /// Whether the network limits the sender, and not the application or the peer.
     pub(crate) fn is_for_network(self) -> bool {
         matches!(self, Self::Window | Self::Pacer(_) | Self::Burst)

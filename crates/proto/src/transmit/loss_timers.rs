@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::{Cx, Sender};
 use crate::path::{PathId, Paths};
 use crate::time::Timestamp;
+use crate::trace_event::TraceKind;
 
 /// The minimum time between two checks of the probe timeouts.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
@@ -64,6 +65,8 @@ impl Sender {
     /// The probe timeout of a path expired (RFC 8985 §7.3).
     fn on_probe_timeout(&mut self, cx: &mut Cx<'_>, id: PathId) {
         cx.counters.tail_loss_probes += 1;
+        let event = TraceKind::ProbeTimeout { path: id };
+        self.outstanding.journal.note(|| event);
         cx.paths.path_mut(id).on_probe_timeout(cx.now);
         self.send_probe(cx, id);
     }
@@ -128,6 +131,9 @@ impl Sender {
     pub(super) fn undo_reductions(&mut self, cx: &mut Cx<'_>) {
         while let Some(path) = self.outstanding.take_undone() {
             cx.counters.reductions_undone += 1;
+            self.outstanding
+                .journal
+                .note(|| TraceKind::ReductionUndone { path });
             cx.paths.path_mut(path).on_spurious_reduction(cx.now);
         }
     }

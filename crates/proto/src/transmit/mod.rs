@@ -38,6 +38,7 @@ use crate::recovery::{AckOutcome, Outstanding};
 use crate::send::{SendBuffer, SendQueue};
 use crate::stats::Counters;
 use crate::time::Timestamp;
+use crate::trace_event::SendWait;
 
 /// A batch of datagrams for one destination, written to the buffer given to [`crate::Association::poll_transmit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,6 +219,12 @@ impl Sender {
     pub(crate) fn stop(&mut self) {
         self.window_probe = None;
         self.wait = Wait::Phase;
+    }
+
+    /// Why no data leaves, if data waits: for the trace.
+    pub(crate) fn waits_for(&self) -> Option<SendWait> {
+        let waits = !self.queue.is_empty() || self.outstanding.first_lost().is_some();
+        self.wait.traced().filter(|_| waits)
     }
 
     /// Nothing may leave for now, so that no timer waits for the pacer.

@@ -3,6 +3,7 @@
 use super::{Cx, Sender};
 use crate::controller::{Controller, Reduction, Report};
 use crate::path::{Candidate, PathId, Paths, SendNo, Sending};
+use crate::trace_event::{LossRule, TraceKind};
 
 impl Sender {
     /// T3-rtx expired for a path: everything in flight there is lost. Returns whether the peer, and not the network, dropped it because its
@@ -32,9 +33,12 @@ impl Sender {
             let judge = self.judge(cx);
             self.outstanding.on_first_timeout(id, &judge, cx.paths)
         } else {
-            self.outstanding.on_timeout(id, cx.paths)
+            self.outstanding.on_timeout(id, LossRule::T3Rtx, cx.paths)
         };
         let path = cx.paths.path_mut(id);
+        let rto = path.rtt.rto();
+        let event = TraceKind::T3Expired { path: id, lost, rto };
+        self.outstanding.journal.note(|| event);
         let lost_bytes = prior_flight - path.flight.bytes();
         if !path.flight.is_empty() {
             // The retransmission may take another path, so the timers restart here.
@@ -101,7 +105,7 @@ impl Sender {
 
     /// Queues the chunks in flight on a path for retransmission, without the effects of a loss.
     pub(crate) fn withdraw_from(&mut self, paths: &mut Paths, id: PathId) {
-        self.outstanding.on_timeout(id, paths);
+        self.outstanding.on_timeout(id, LossRule::Withdrawn, paths);
         self.sources.ecn.on_withdrawn(id, &paths.path(id).flight);
         self.sources.notices.forget_path(id);
         paths.path_mut(id).t3 = None;

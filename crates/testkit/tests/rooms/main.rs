@@ -12,20 +12,21 @@ use files::{crate_folder, read};
 use source::{imports, methods, test_modules};
 
 /// The groups of rooms from left to right. A room imports from its own group and from those to the left.
-const ROOMS: [&[&str]; 8] = [
+const ROOMS: [&[&str]; 9] = [
     &["seq", "config"],
     &["path", "congestion", "pacing"],
     &["recovery"],
     &["send", "receive"],
     &["extension"],
     &["control", "negotiation", "transmit"],
+    &["trace"],
     &["association"],
     &["endpoint"],
 ];
 
 /// Files of no room: types that several rooms, or the application and a room, hand to each other. All rooms may import them. They
 /// themselves import only the vocabulary and the first group of rooms.
-const VOCABULARY: [&str; 15] = [
+const VOCABULARY: [&str; 17] = [
     "controller",
     "dscp",
     "ecn",
@@ -33,6 +34,7 @@ const VOCABULARY: [&str; 15] = [
     "event",
     "icmp",
     "inbound",
+    "journal",
     "message",
     "paged",
     "path_id",
@@ -41,6 +43,7 @@ const VOCABULARY: [&str; 15] = [
     "setters",
     "stats",
     "time",
+    "trace_event",
 ];
 
 /// The root of the crate is exempt: it declares all modules and re-exports the public types, so it names every room. No other file may
@@ -78,8 +81,8 @@ const MOST_SEAMS_OF_SEND_AND_RECEIVE: usize = 3;
 const KNOWN: &[(&str, &str)] = &[];
 
 /// The maximum number of methods of `Association`. Lower it when methods have moved to rooms. RFC 4895, RFC 5061 and RFC 6525 added some,
-/// because each has chunks, timers and calls of its own.
-const MOST_METHODS: usize = 100;
+/// because each has chunks, timers and calls of its own; tracing added two calls.
+const MOST_METHODS: usize = 102;
 
 /// A file of `crates/proto/src`: its path from there, and its text.
 type Source = (String, String);

@@ -4,6 +4,7 @@
 //! `SWARM_SEEDS=100..200` (or one number) chooses the seeds; a failure prints the command that runs it again.
 
 mod family;
+mod tracing;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -94,8 +95,13 @@ fn everything_arrives_after_the_faults_end() {
 
 /// One run. It panics if a rule is violated, and returns the events that it reached.
 fn run(seed: u64) -> Vec<&'static str> {
+    run_with(seed, |_| {})
+}
+
+fn run_with(seed: u64, prepare: impl FnOnce(&mut Pair)) -> Vec<&'static str> {
     let mut random = Generator::of_process(seed, "swarm");
     let mut story = Story::begin(seed, &mut random);
+    prepare(&mut story.pair);
     story.set_up(&mut random);
     story.trouble(&mut random);
     if random.below(8) == 0 {

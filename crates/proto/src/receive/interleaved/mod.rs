@@ -13,7 +13,7 @@ use anabranch_wire::{Mid, StreamId};
 use super::delivery::{Held, Outlet};
 use super::ready::Ready;
 use super::renege::Place;
-use super::{Fragment, MessagePart, Payload, Verdict};
+use super::{Fragment, MessagePart, Payload, TsnTracker, Verdict};
 use crate::config::BufferConfig;
 use crate::paged::Paged;
 use crate::seq::ExtendedTsn;
@@ -121,6 +121,7 @@ impl Interleaved {
         &mut self,
         tsn: ExtendedTsn,
         fragment: Fragment,
+        tracker: &TsnTracker,
         out: &mut Outlet<'_>,
     ) -> Verdict {
         let order = self.order(fragment.stream);
@@ -180,7 +181,23 @@ impl Interleaved {
             out.list(key, message);
         }
         self.on_grown(key, out);
+        if out.ready.journal.is_on() {
+            self.note_blocked(key, tracker, out);
+        }
         Verdict::Accepted
+    }
+
+    /// Records that a message which has grown is complete and waits for its turn.
+    #[cold]
+    fn note_blocked(&self, key: Key, tracker: &TsnTracker, out: &mut Outlet<'_>) {
+        let complete = self.message(key).filter(|message| message.is_complete());
+        if let Some(first) = complete.and_then(|message| message.run_from(0).next())
+            && !key.unordered
+            && self.messages.contains_key(&key)
+        {
+            out.ready
+                .note_blocked(key.stream, first, tracker.cumulative() + 1);
+        }
     }
 
     /// The order of a stream with data.
@@ -531,9 +548,10 @@ fn part(key: Key, fragment: &Fragment, message: u64) -> MessagePart {
 /// The last part of a message: the rest of it, or the information that the sender abandoned it.
 fn last_part(key: Key, mut message: Growing, number: u64) -> Held {
     let beginning = message.is_unread();
+    let first = message.run_from(0).next().unwrap_or(0);
     let payloads = message.take_run();
     Held {
-        first: 0,
+        first,
         chunks: payloads.len(),
         part: MessagePart {
             stream: key.stream,

@@ -11,6 +11,7 @@ use crate::path::{PathId, Paths};
 use crate::recovery::ack_report::AckReport;
 use crate::seq::Run;
 use crate::time::Timestamp;
+use crate::trace_event::LossRule;
 
 /// A message that was abandoned after some of its chunks were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,6 +230,7 @@ impl Outstanding {
             retained,
             rules,
             acked,
+            journal,
             ..
         } = self;
         detector.each_reported(*base, acked, paths, |paths, run| {
@@ -241,6 +243,7 @@ impl Outstanding {
                 {
                     continue;
                 }
+                journal.note(|| chunk.loss_event(index, LossRule::FirstMissingReport));
                 chunk.leave(paths);
                 chunk.state = ChunkState::Abandoned;
                 chunk.free(retained);

@@ -1,6 +1,7 @@
 //! Acknowledgement of chunks (RFC 9260 §6.2.1): the cumulative TSN ack removes chunks, gap ack blocks acknowledge them, and a receiver
 //! may renege on them.
 
+use anabranch_wire::Tsn;
 use anabranch_wire::chunk::GapAckBlock;
 
 use super::{AckOutcome, Chunk, ChunkState, InvalidAck, Judge, Outstanding, RENEGE_INTERVAL};
@@ -15,6 +16,7 @@ use crate::recovery::tail::Tail;
 use crate::recovery::undo::Undo;
 use crate::seq::Run;
 use crate::time::Timestamp;
+use crate::trace_event::TraceKind;
 
 impl Outstanding {
     /// Handles an acknowledgement. Chunks that it acknowledges or that are declared lost leave the flights of `paths`; `judge` decides
@@ -310,6 +312,9 @@ impl Outstanding {
         for index in run.first..=run.last {
             let chunk = &mut self.chunks[(index - self.base) as usize];
             outcome.reneged += 1;
+            self.journal.note(|| TraceKind::Reneged {
+                tsn: Tsn(index as u32),
+            });
             self.held -= chunk.fragment.wire_len();
             if chunk.abandoned {
                 chunk.state = ChunkState::Abandoned;

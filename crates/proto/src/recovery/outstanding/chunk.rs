@@ -1,9 +1,13 @@
 //! An outstanding chunk and its state (RFC 9260 §6.2.1; RFC 3758 §3.5 for abandoned chunks).
 
 use super::super::retained::Retained;
+use anabranch_wire::Tsn;
+
 use crate::message::Fragment;
 use crate::path::{Fate, PathId, Paths, SendNo};
+use crate::seq::ExtendedTsn;
 use crate::time::Timestamp;
+use crate::trace_event::{LossRule, TraceKind};
 
 /// The state of an outstanding chunk. The cumulative TSN ack removes a chunk in any state.
 ///
@@ -63,6 +67,18 @@ impl ChunkState {
 }
 
 impl Chunk {
+    /// The trace event of the loss of this chunk, whose extended TSN is `index`.
+    pub(super) fn loss_event(&self, index: ExtendedTsn, rule: LossRule) -> TraceKind {
+        TraceKind::ChunkLost {
+            tsn: Tsn(index as u32),
+            message: self.fragment.message,
+            stream: self.fragment.stream,
+            path: self.path,
+            transmission: self.transmissions,
+            rule,
+        }
+    }
+
     /// Removes the chunk from the flight, without an acknowledgement.
     pub(super) fn leave(&self, paths: &mut Paths) {
         let flight = &mut paths.path_mut(self.path).flight;

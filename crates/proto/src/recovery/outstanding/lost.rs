@@ -5,10 +5,12 @@ use super::chunk::{Chunk, ChunkState};
 use super::{AckOutcome, Outstanding, named};
 use std::collections::VecDeque;
 
+use crate::journal::Journal;
 use crate::message::AbandonPolicy;
 use crate::path::{PathId, Paths};
 use crate::seq::{Run, Runs};
 use crate::time::Timestamp;
+use crate::trace_event::LossRule;
 
 /// Decides whether the message of a chunk that is missing is abandoned.
 #[derive(Clone, Copy, Debug)]
@@ -26,21 +28,23 @@ impl Judge {
 }
 
 impl Outstanding {
-    /// Chunk rescheduling: the chunk `index`, in flight, is to be retransmitted without any sign of loss.
-    pub(crate) fn reschedule(&mut self, index: u64, paths: &mut Paths) {
+    /// The chunk `index`, in flight, is to be retransmitted without any sign of loss.
+    pub(crate) fn reschedule(&mut self, index: u64, rule: LossRule, paths: &mut Paths) {
         let chunk = &mut self.chunks[(index - self.base) as usize];
+        self.journal.note(|| chunk.loss_event(index, rule));
         chunk.leave(paths);
         paths.path_mut(chunk.path).flight.settle();
         chunk.state = ChunkState::Lost { timed_out: false };
         self.lost.insert(Run::of(index));
     }
 
-    /// T3-rtx expired for `path` (§6.3.3 E3): everything in flight there is lost. Returns the number of chunks.
-    pub(crate) fn on_timeout(&mut self, path: PathId, paths: &mut Paths) -> u32 {
+    /// T3-rtx expired for `path` (§6.3.3 E3), or another rule says so: everything in flight there is lost. Returns the number of chunks.
+    pub(crate) fn on_timeout(&mut self, path: PathId, rule: LossRule, paths: &mut Paths) -> u32 {
         let flight = &mut paths.path_mut(path).flight;
         let mut count = 0;
         for (_, sending) in flight.range(flight.earliest()).filter(|(_, one)| one.is_open()) {
             let chunk = &mut self.chunks[(sending.tsn - self.base) as usize];
+            self.journal.note(|| chunk.loss_event(sending.tsn, rule));
             // Another fast retransmit is allowed (§7.2.4 step 5): missing reports count from zero.
             chunk.fast_retransmitted = false;
             if chunk.abandoned {
@@ -70,6 +74,11 @@ impl Outstanding {
         }
         let again = self.detector.is_rack() || (self.multipath.fast_again && self.detector.is_per_path());
         let needed = self.rules.missing_reports;
+        let rule = if self.detector.is_rack() {
+            LossRule::Rack
+        } else {
+            LossRule::MissingReports
+        };
         let Self {
             detector,
             chunks,
@@ -78,9 +87,12 @@ impl Outstanding {
             retained,
             suspects,
             acked,
+            journal,
             ..
         } = self;
         let mut loss = Loss {
+            journal,
+            rule,
             chunks,
             base: *base,
             lost,
@@ -100,11 +112,14 @@ impl Outstanding {
     pub(super) fn take_lost(
         &mut self,
         found: &[u64],
+        rule: LossRule,
         judge: &Judge,
         paths: &mut Paths,
         outcome: &mut AckOutcome,
     ) {
         let mut loss = Loss {
+            journal: &mut self.journal,
+            rule,
             chunks: &mut self.chunks,
             base: self.base,
             lost: &mut self.lost,
@@ -121,6 +136,8 @@ impl Outstanding {
 
 /// The state that changes when chunks are declared lost.
 struct Loss<'a> {
+    journal: &'a mut Journal,
+    rule: LossRule,
     chunks: &'a mut VecDeque<Chunk>,
     base: u64,
     lost: &'a mut Runs,
@@ -137,6 +154,7 @@ impl Loss<'_> {
         if chunk.state != ChunkState::InFlight || (chunk.fast_retransmitted && !again) {
             return;
         }
+        self.journal.note(|| chunk.loss_event(index, self.rule));
         chunk.leave(paths);
         self.outcome
             .lost

@@ -14,6 +14,7 @@ use crate::recovery::identity::{Identity, NamedAck};
 use crate::seq::Run;
 use crate::seq::{difference, union};
 use crate::time::Timestamp;
+use crate::trace_event::{LossRule, TraceKind};
 
 /// Chunks declared lost, whose loss may prove spurious: the path and the transmission on it.
 pub(super) type Suspects = BTreeMap<u64, (PathId, SendNo)>;
@@ -166,6 +167,9 @@ impl Outstanding {
         let Some((path, no)) = self.suspects.remove(&index) else {
             return;
         };
+        self.journal.note(|| TraceKind::LossSpurious {
+            tsn: Tsn(index as u32),
+        });
         if tolerates {
             self.detector.on_spurious(path, no, paths);
         }
@@ -222,7 +226,7 @@ impl Outstanding {
         let late: Vec<u64> = open
             .take_while(|index| self.chunk(*index).sent_at <= until)
             .collect();
-        self.take_lost(&late, judge, paths, outcome);
+        self.take_lost(&late, LossRule::TimeRule, judge, paths, outcome);
         self.finish(paths, outcome);
         // The path is known to work: T3-rtx restarts for the remaining data.
         let path = &mut outcome.paths[path.index()];

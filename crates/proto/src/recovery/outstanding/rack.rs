@@ -7,6 +7,7 @@ use crate::recovery::tail::Tail;
 use crate::recovery::undo::Undo;
 use crate::seq::{ExtendedTsn, Run};
 use crate::time::Timestamp;
+use crate::trace_event::LossRule;
 
 impl Outstanding {
     /// Whether RACK-TLP detects losses.
@@ -126,7 +127,7 @@ impl Outstanding {
             self.tail(path).1.on_lost(1);
             self.suspect(tsn, (path, no));
         }
-        self.reschedule(tsn, paths);
+        self.reschedule(tsn, LossRule::TailLossProbe, paths);
         true
     }
 
@@ -154,7 +155,7 @@ impl Outstanding {
     ) {
         self.begin(judge.now, paths);
         let all: Vec<_> = paths.path(path).flight.newest_first().collect();
-        self.take_lost(&all, judge, paths, outcome);
+        self.take_lost(&all, LossRule::ProbeTimeout, judge, paths, outcome);
         self.finish(paths, outcome);
     }
 
@@ -175,7 +176,7 @@ impl Outstanding {
             flight.newest_first().filter(may).min()
         };
         let Some(tsn) = oldest else {
-            return self.on_timeout(path, paths);
+            return self.on_timeout(path, LossRule::T3Rtx, paths);
         };
         self.lose_by_timeout(tsn, paths);
         paths.path_mut(path).flight.settle();
@@ -189,6 +190,7 @@ impl Outstanding {
 
     fn lose_by_timeout(&mut self, tsn: ExtendedTsn, paths: &mut Paths) {
         let chunk = &mut self.chunks[(tsn - self.base) as usize];
+        self.journal.note(|| chunk.loss_event(tsn, LossRule::T3Rtx));
         chunk.leave(paths);
         chunk.fast_retransmitted = false;
         chunk.state = ChunkState::Lost { timed_out: true };

@@ -1,0 +1,83 @@
+//! The trace of an association (`trace`): the application's calls, and when the trace looks.
+
+use anabranch_wire::StreamId;
+
+use super::Association;
+use crate::inbound::Inbound;
+use crate::message::MessageId;
+use crate::time::Timestamp;
+use crate::trace::{Observed, TraceLog};
+use crate::trace_event::{TraceEvent, TraceLevel};
+use crate::transmit::Transmit;
+
+impl Association {
+    /// Sets how much [`Association::poll_trace`] reports from now on. Tracing changes no packet. Default [`TraceLevel::Off`], which costs
+    /// next to nothing.
+    pub fn set_tracing(&mut self, level: TraceLevel) {
+        self.trace.set(level);
+        let on = self.trace.is_on();
+        self.sender.outstanding.journal.set(on);
+        self.receiver.journal().set(on);
+    }
+
+    /// The next trace event, if tracing is on ([`Association::set_tracing`]). At most 65,536 events wait; the oldest are dropped, which
+    /// [`crate::TraceKind::EventsDropped`] reports. Poll after every call.
+    pub fn poll_trace(&mut self) -> Option<TraceEvent> {
+        self.trace.poll()
+    }
+}
+
+/// Lets the trace look at the parts of the association.
+#[cold]
+#[inline(never)]
+fn look(of: &mut Association, now: Timestamp, what: impl FnOnce(&mut TraceLog, &mut Observed<'_>)) {
+    let mut seen = Observed {
+        now,
+        state: of.state.kind(),
+        sender: &mut of.sender,
+        receiver: &mut of.receiver,
+        paths: &of.paths,
+        types: of.config.chunk_types,
+        extensions: of.capabilities.extensions(),
+    };
+    of.trace.with(|log| what(log, &mut seen));
+}
+
+/// An input was handled.
+#[cold]
+pub(super) fn observe(of: &mut Association, now: Timestamp) {
+    look(of, now, TraceLog::observe);
+}
+
+/// A packet is to be handled.
+#[cold]
+pub(super) fn arrival(of: &mut Association, now: Timestamp, inbound: &Inbound) {
+    look(of, now, |log, seen| log.on_arrival(seen, inbound));
+}
+
+/// The application gave a message, or a part of one, to a stream: its bytes, and whether the message ends.
+#[cold]
+pub(super) fn queued(
+    of: &mut Association,
+    now: Timestamp,
+    message: MessageId,
+    stream: StreamId,
+    part: (usize, bool),
+) {
+    look(of, now, |log, seen| {
+        log.observe(seen);
+        log.on_queued(seen, message, stream, part);
+    });
+}
+
+/// A batch of packets was appended to `buffer`, or there was none to send.
+#[cold]
+pub(super) fn transmit(of: &mut Association, now: Timestamp, transmit: Option<&Transmit>, buffer: &[u8]) {
+    look(of, now, |log, seen| {
+        log.observe(seen);
+        match transmit {
+            Some(transmit) => log.on_sent(seen, transmit, &buffer[buffer.len() - transmit.len..]),
+            None => log.note_wait(seen),
+        }
+    });
+}
