@@ -99,8 +99,14 @@ impl Association {
             return;
         }
         if self.trace.is_on() {
-            tracing::arrival(self, now, &inbound);
+            tracing::handle_packet(self, now, inbound);
+        } else {
+            self.take_packet(now, inbound);
         }
+    }
+
+    #[inline(always)]
+    pub(super) fn take_packet(&mut self, now: Timestamp, inbound: Inbound) {
         let first = inbound.leading();
         if self.state.is_setting_up() && first.is_some() && inbound.contains(kind::SHUTDOWN_ACK) {
             // §8.5.1 E: the SHUTDOWN ACK belongs to an earlier association.

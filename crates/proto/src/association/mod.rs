@@ -334,9 +334,6 @@ impl Association {
         if !self.state.is_closed() && self.sender.is_empty() {
             self.notices.on_dry();
         }
-        if self.trace.is_on() {
-            tracing::observe(self, now);
-        }
     }
 }
 
@@ -354,11 +351,10 @@ impl Association {
             debug_assert!(self.search(now, &mut Vec::new(), 1).is_none());
             return None;
         }
-        let transmit = self.search(now, buffer, max_datagrams);
         if self.trace.is_on() {
-            tracing::transmit(self, now, transmit.as_ref(), buffer);
+            return tracing::poll_transmit(self, now, buffer, max_datagrams);
         }
-        transmit
+        self.search(now, buffer, max_datagrams)
     }
 
     #[inline(always)]

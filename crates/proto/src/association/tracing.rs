@@ -17,7 +17,7 @@ impl Association {
         self.trace.set(level);
         let on = self.trace.is_on();
         self.sender.outstanding.journal.set(on);
-        self.receiver.journal().set(on);
+        self.receiver.trace(on);
     }
 
     /// The next trace event, if tracing is on ([`Association::set_tracing`]). At most 65,536 events wait; the oldest are dropped, which
@@ -43,16 +43,12 @@ fn look(of: &mut Association, now: Timestamp, what: impl FnOnce(&mut TraceLog, &
     of.trace.with(|log| what(log, &mut seen));
 }
 
-/// An input was handled.
+/// Handles a packet and records its effects.
 #[cold]
-pub(super) fn observe(of: &mut Association, now: Timestamp) {
+pub(super) fn handle_packet(of: &mut Association, now: Timestamp, inbound: Inbound) {
+    look(of, now, |log, seen| log.on_arrival(seen, &inbound));
+    of.take_packet(now, inbound);
     look(of, now, TraceLog::observe);
-}
-
-/// A packet is to be handled.
-#[cold]
-pub(super) fn arrival(of: &mut Association, now: Timestamp, inbound: &Inbound) {
-    look(of, now, |log, seen| log.on_arrival(seen, inbound));
 }
 
 /// The application gave a message, or a part of one, to a stream: its bytes, and whether the message ends.
@@ -70,14 +66,21 @@ pub(super) fn queued(
     });
 }
 
-/// A batch of packets was appended to `buffer`, or there was none to send.
+/// Builds a batch of packets and records it.
 #[cold]
-pub(super) fn transmit(of: &mut Association, now: Timestamp, transmit: Option<&Transmit>, buffer: &[u8]) {
+pub(super) fn poll_transmit(
+    of: &mut Association,
+    now: Timestamp,
+    buffer: &mut Vec<u8>,
+    max_datagrams: usize,
+) -> Option<Transmit> {
+    let transmit = of.search(now, buffer, max_datagrams);
     look(of, now, |log, seen| {
         log.observe(seen);
-        match transmit {
+        match &transmit {
             Some(transmit) => log.on_sent(seen, transmit, &buffer[buffer.len() - transmit.len..]),
             None => log.note_wait(seen),
         }
     });
+    transmit
 }

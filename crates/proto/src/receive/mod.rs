@@ -28,9 +28,9 @@ use anabranch_wire::{Ppid, StreamId, Tsn};
 use bytes::Bytes;
 
 use crate::config::{BufferConfig, Config, SackConfig};
-use crate::journal::Journal;
 use crate::message::{MessagePart, Payload, StreamItem};
 use crate::time::Timestamp;
+use crate::trace_event::TraceKind;
 use ack_timing::Urgency;
 use acknowledgement::{AckContent, Acknowledger};
 use delivery::{Held, Outlet};
@@ -195,9 +195,14 @@ impl Receiver {
         (&mut self.messages, outlet, &self.tracker)
     }
 
-    /// Trace events.
-    pub(crate) fn journal(&mut self) -> &mut Journal {
-        &mut self.ready.journal
+    /// Starts or stops recording trace events.
+    pub(crate) fn trace(&mut self, on: bool) {
+        self.ready.trace(on);
+    }
+
+    /// The trace events since the last call.
+    pub(crate) fn take_trace(&mut self) -> Vec<TraceKind> {
+        self.ready.take_trace()
     }
 
     /// Whether a chunk with this TSN would be new.

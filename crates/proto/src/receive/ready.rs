@@ -60,25 +60,44 @@ pub(super) struct ReadyQueue {
     /// Whether a stream becomes separate when a message of it arrives.
     separates_new: bool,
     news: Vec<StreamNews>,
+    /// Whether [`ReadyQueue::push`] has more to do than to add an entry to the common queue.
+    sorts: bool,
     /// Trace events of the receiver.
-    pub(super) journal: Journal,
+    journal: Journal,
 }
 
 impl ReadyQueue {
     /// Adds an entry.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, entry: Ready) {
-        if self.journal.is_on() {
+        if self.sorts {
             self.note_delivered(&entry);
-        }
-        if self.separate.is_empty() && !self.separates_new {
-            self.common.push_back(entry);
-        } else {
             self.sort(entry);
+        } else {
+            self.common.push_back(entry);
         }
     }
 
-    #[cold]
+    fn choose(&mut self) {
+        self.sorts = !self.separate.is_empty() || self.separates_new || self.journal.is_on();
+    }
+
+    /// Whether trace events are recorded.
+    pub(super) fn is_traced(&self) -> bool {
+        self.journal.is_on()
+    }
+
+    /// Starts or stops recording trace events.
+    pub(super) fn trace(&mut self, on: bool) {
+        self.journal.set(on);
+        self.choose();
+    }
+
+    /// The trace events since the last call.
+    pub(super) fn take_trace(&mut self) -> Vec<TraceKind> {
+        self.journal.take()
+    }
+
     fn note_delivered(&mut self, entry: &Ready) {
         if let Ready::Message(held) = entry {
             let (part, first) = (&held.part, held.first);
@@ -159,6 +178,7 @@ impl ReadyQueue {
     /// This stream is read separately from now on; its entries are taken from the common queue.
     pub(super) fn separate(&mut self, stream: StreamId) {
         self.separate.entry(stream).or_default();
+        self.choose();
         self.sort_common();
     }
 
@@ -168,6 +188,7 @@ impl ReadyQueue {
             |news| !matches!(news, StreamNews::Opened(id) | StreamNews::Readable(id) if *id == stream),
         );
         let entries = self.separate.remove(&stream).unwrap_or_default().entries;
+        self.choose();
         for entry in entries.into_iter().filter(|entry| entry.stream().is_some()) {
             self.apart -= 1;
             self.common.push_back(entry);
@@ -180,6 +201,7 @@ impl ReadyQueue {
     /// Whether streams become separate when a message of them arrives, or waits already.
     pub(super) fn separate_new(&mut self, on: bool) {
         self.separates_new = on;
+        self.choose();
         if on {
             self.sort_common();
         }

@@ -151,8 +151,8 @@ impl TraceLog {
             }
             self.push(now, event);
         }
-        receiver.journal().set(true);
-        for mut event in receiver.journal().take() {
+        receiver.trace(true);
+        for mut event in receiver.take_trace() {
             match &mut event {
                 TraceKind::MessageBlocked { tsn, .. } => {
                     if self.blocked.len() >= MOST_BLOCKED {

@@ -181,7 +181,7 @@ impl Interleaved {
             out.list(key, message);
         }
         self.on_grown(key, out);
-        if out.ready.journal.is_on() {
+        if out.ready.is_traced() {
             self.note_blocked(key, tracker, out);
         }
         Verdict::Accepted

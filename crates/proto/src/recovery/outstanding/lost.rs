@@ -5,9 +5,8 @@ use super::chunk::{Chunk, ChunkState};
 use super::{AckOutcome, Outstanding, named};
 use std::collections::VecDeque;
 
-use crate::journal::Journal;
 use crate::message::AbandonPolicy;
-use crate::path::{PathId, Paths};
+use crate::path::{PathId, Paths, SendNo};
 use crate::seq::{Run, Runs};
 use crate::time::Timestamp;
 use crate::trace_event::LossRule;
@@ -74,11 +73,6 @@ impl Outstanding {
         }
         let again = self.detector.is_rack() || (self.multipath.fast_again && self.detector.is_per_path());
         let needed = self.rules.missing_reports;
-        let rule = if self.detector.is_rack() {
-            LossRule::Rack
-        } else {
-            LossRule::MissingReports
-        };
         let Self {
             detector,
             chunks,
@@ -87,12 +81,9 @@ impl Outstanding {
             retained,
             suspects,
             acked,
-            journal,
             ..
         } = self;
         let mut loss = Loss {
-            journal,
-            rule,
             chunks,
             base: *base,
             lost,
@@ -101,11 +92,20 @@ impl Outstanding {
             judge,
             outcome,
         };
+        let before = loss.outcome.lost.len();
         detector.take_lost(needed, *base, acked, paths, |paths, run| {
             for index in run.first..=run.last {
                 loss.take(index, again, paths);
             }
         });
+        if self.journal.is_on() {
+            let rule = if self.detector.is_rack() {
+                LossRule::Rack
+            } else {
+                LossRule::MissingReports
+            };
+            self.note_lost(&outcome.lost[before..], rule, paths);
+        }
     }
 
     /// Declares these chunks lost, also if they were fast retransmitted before.
@@ -118,8 +118,6 @@ impl Outstanding {
         outcome: &mut AckOutcome,
     ) {
         let mut loss = Loss {
-            journal: &mut self.journal,
-            rule,
             chunks: &mut self.chunks,
             base: self.base,
             lost: &mut self.lost,
@@ -128,16 +126,29 @@ impl Outstanding {
             judge,
             outcome,
         };
+        let before = loss.outcome.lost.len();
         for index in found {
             loss.take(*index, true, paths);
+        }
+        if self.journal.is_on() {
+            self.note_lost(&outcome.lost[before..], rule, paths);
+        }
+    }
+
+    /// Records transmissions that were declared lost.
+    #[cold]
+    fn note_lost(&mut self, lost: &[(PathId, SendNo, usize)], rule: LossRule, paths: &Paths) {
+        for (path, no, _) in lost {
+            if let Some(sending) = paths.path(*path).flight.get(*no) {
+                let event = self.chunk(sending.tsn).loss_event(sending.tsn, rule);
+                self.journal.note(|| event);
+            }
         }
     }
 }
 
 /// The state that changes when chunks are declared lost.
 struct Loss<'a> {
-    journal: &'a mut Journal,
-    rule: LossRule,
     chunks: &'a mut VecDeque<Chunk>,
     base: u64,
     lost: &'a mut Runs,
@@ -154,7 +165,6 @@ impl Loss<'_> {
         if chunk.state != ChunkState::InFlight || (chunk.fast_retransmitted && !again) {
             return;
         }
-        self.journal.note(|| chunk.loss_event(index, self.rule));
         chunk.leave(paths);
         self.outcome
             .lost
