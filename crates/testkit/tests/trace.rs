@@ -331,10 +331,7 @@ fn abandoned_messages_have_their_reasons() {
         ),
     ];
     for (stream, (reliability, _)) in (0..).zip(reliabilities) {
-        let options = SendOptions {
-            reliability,
-            ..SendOptions::default()
-        };
+        let options = SendOptions::default().reliability(reliability);
         pair.send_with(Side::A, stream, vec![0; 100], options);
     }
     pair.run_for(Duration::from_secs(3));

@@ -151,7 +151,7 @@ impl Arrivals {
 
 #[cfg(test)]
 mod tests {
-    use anabranch::{Bytes, Payload, Ppid, Reliability, StreamId};
+    use anabranch::{Bytes, Payload, Reliability};
 
     use super::super::plan::Until;
     use super::*;
@@ -159,12 +159,7 @@ mod tests {
     fn message(stream: u16, number: u64, size: usize) -> Message {
         let mut bytes = number.to_be_bytes().to_vec();
         bytes.resize(size, 0);
-        Message {
-            stream: StreamId(stream),
-            ppid: Ppid(1),
-            unordered: false,
-            payload: Payload::from(vec![Bytes::from(bytes)]),
-        }
+        Message::new(stream, Payload::from(vec![Bytes::from(bytes)]))
     }
 
     fn arrivals() -> Arrivals {
