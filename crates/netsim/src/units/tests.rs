@@ -84,7 +84,7 @@ fn sizes_are_read() {
         ("2 gib", 2 << 30),
         (".5mb", 500_000),
         ("1.1kib", 1_126),
-        ("0.1kib", 102),
+        ("0.7kib", 717),
     ] {
         assert_eq!(parse_size(text), Ok(bytes), "{text}");
     }
