@@ -7,6 +7,7 @@ use std::time::Duration;
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::{Config, Reliability};
 use serde::Deserialize;
+use toml::de::{DeTable, Deserializer};
 
 use super::file::{self, Bytes, File, Spanned, TcpCongestion, Time, Whole};
 use super::place::{FileError, Places};
@@ -94,9 +95,9 @@ pub(super) fn with_setting(link: &str, key: &str, value: &str) -> String {
 impl Definition {
     /// Reads and validates a file. Files of traces are relative to `directory`.
     pub(super) fn read(text: &str, directory: &Path) -> Result<Self, FileError> {
-        let document = toml_edit::Document::parse(text).map_err(|error| Places::not_toml(text, &error))?;
-        let places = Places::new(text, document.as_table());
-        let file: Result<File, _> = File::deserialize(toml_edit::de::Deserializer::from(document.clone()));
+        let document = DeTable::parse(text).map_err(|error| Places::not_toml(text, &error))?;
+        let places = Places::new(text, document.get_ref());
+        let file = File::deserialize(Deserializer::from(document));
         let file = file.map_err(|error| places.not_known(&error))?;
         let checked = Checked {
             places: &places,

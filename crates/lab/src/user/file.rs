@@ -8,7 +8,7 @@ use anabranch_proto::{MultipathMode, SchedulerKind};
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
-pub(super) use serde_spanned::Spanned;
+pub(super) use toml::Spanned;
 
 /// The whole file.
 #[derive(Debug, Deserialize)]

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use toml_edit::{Item, TableLike, Value};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Error};
 
 use crate::near::did_you_mean;
 
@@ -24,7 +25,7 @@ pub(super) struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    pub(super) fn new(text: &'a str, file: &dyn TableLike) -> Self {
+    pub(super) fn new(text: &'a str, file: &DeTable<'_>) -> Self {
         let mut keys = Vec::new();
         note_keys(file, "", &mut keys);
         Self { text, keys }
@@ -54,7 +55,7 @@ impl<'a> Places<'a> {
     }
 
     /// The error of a file that is not TOML.
-    pub(super) fn not_toml(text: &str, error: &toml_edit::TomlError) -> FileError {
+    pub(super) fn not_toml(text: &str, error: &Error) -> FileError {
         FileError {
             line: line_of(text, error.span().map_or(0, |span| span.start)),
             problem: error.message().trim_end().to_owned(),
@@ -62,7 +63,7 @@ impl<'a> Places<'a> {
     }
 
     /// The error of a key or a value that the file may not have.
-    pub(super) fn not_known(&self, error: &toml_edit::de::Error) -> FileError {
+    pub(super) fn not_known(&self, error: &Error) -> FileError {
         self.wrong(error.span(), &in_our_words(error.message()))
     }
 }
@@ -89,41 +90,25 @@ fn in_our_words(message: &str) -> String {
     )
 }
 
-fn note_keys(table: &dyn TableLike, above: &str, keys: &mut Vec<(Range<usize>, String)>) {
-    for (name, item) in table.iter() {
+fn note_keys(table: &DeTable<'_>, above: &str, keys: &mut Vec<(Range<usize>, String)>) {
+    for (name, value) in table {
         let path = match above {
-            "" => name.to_owned(),
-            above => format!("{above}.{name}"),
+            "" => name.get_ref().to_string(),
+            above => format!("{above}.{}", name.get_ref()),
         };
-        let key = table.get_key_value(name).and_then(|(key, _)| key.span());
-        let value = item.span();
-        match (item, key, value) {
-            (Item::ArrayOfTables(list), _, _) => {
-                for table in list {
-                    keys.extend(table.span().map(|span| (span, path.clone())));
-                    note_keys(table, &path, keys);
-                }
-            }
-            (Item::Table(table), _, value) => {
-                keys.extend(value.map(|span| (span, path.clone())));
-                note_keys(table, &path, keys);
-            }
-            (item, Some(key), Some(value)) => {
-                keys.push((key.start..value.end, path.clone()));
-                note_inline(item.as_value(), &path, keys);
-            }
-            _ => {}
-        }
+        keys.push((name.span().start..value.span().end, path.clone()));
+        note_value(value, &path, keys);
     }
 }
 
-/// Inline tables, also those in arrays.
-fn note_inline(value: Option<&Value>, path: &str, keys: &mut Vec<(Range<usize>, String)>) {
-    match value {
-        Some(Value::InlineTable(table)) => note_keys(table, path, keys),
-        Some(Value::Array(array)) => array
-            .iter()
-            .for_each(|value| note_inline(Some(value), path, keys)),
+/// The keys of tables, also of those in arrays. Each table `[[key]]` has the place of its own header.
+fn note_value(value: &Spanned<DeValue<'_>>, path: &str, keys: &mut Vec<(Range<usize>, String)>) {
+    match value.get_ref() {
+        DeValue::Table(table) => {
+            keys.push((value.span(), path.to_owned()));
+            note_keys(table, path, keys);
+        }
+        DeValue::Array(array) => array.iter().for_each(|value| note_value(value, path, keys)),
         _ => {}
     }
 }
