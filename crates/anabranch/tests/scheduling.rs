@@ -12,7 +12,8 @@ async fn priorities_and_weights() {
     let pair = pair(Config::default()).await;
     let (chat, file) = (StreamId(1), StreamId(2));
     let association = pair.ours.clone();
-    assert_eq!(association.scheduler(), SchedulerKind::FirstComeFirstServed);
+    assert_eq!(association.scheduler(), SchedulerKind::Priority);
+    association.set_scheduler(SchedulerKind::FirstComeFirstServed);
     let refused = association.set_stream_priority(file, 1);
     assert_eq!(
         refused,

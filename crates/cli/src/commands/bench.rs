@@ -62,7 +62,7 @@ pub(crate) struct BenchArgs {
     /// Streams that carry the messages in turn, 1 to 65535
     #[arg(long, help_heading = MEMORY, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     streams: u16,
-    /// Stream scheduler, with data waiting on every stream: fcfs, rr, rr-packet, priority, fair or wfq [default: fcfs]
+    /// Stream scheduler, with data waiting on every stream: fcfs, rr, rr-packet, priority, fair or wfq [default: priority]
     #[arg(
         long,
         help_heading = MEMORY,
