@@ -345,7 +345,14 @@ impl World {
             23..27 => {
                 let bits = input.u8();
                 let len = [1, 100, 2000, 9000][usize::from(bits & 3)] + usize::from(input.u8());
-                let options = SendOptions::default().unordered(bits & 4 != 0).immediate(bits & 8 != 0).reliability(reliability(if self.choice & 0xc0 == 0xc0 { bits >> 1 } else { 0 }));
+                let options = SendOptions::default()
+                    .unordered(bits & 4 != 0)
+                    .immediate(bits & 8 != 0)
+                    .reliability(reliability(if self.choice & 0xc0 == 0xc0 {
+                        bits >> 1
+                    } else {
+                        0
+                    }));
                 let stream = StreamId(u16::from(bits >> 4 & 3));
                 let part = (bits & 0x80 != 0).then_some(bits & 0x40 != 0);
                 let len = if part == Some(true) && len % 3 == 0 {

@@ -14,6 +14,9 @@ use bytes::Bytes;
 /// The most datagrams that one input may cause: the send buffer in the smallest packets, and answers.
 const MOST_DATAGRAMS: usize = 4000;
 
+/// The most streams that the targets send on.
+const STREAMS: u16 = 4;
+
 /// A datagram that the endpoint sends.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
@@ -218,7 +221,10 @@ impl Node {
     pub(crate) fn check(&self) {
         let buffers = &self.endpoint.config().buffers;
         let limit = (buffers.receive * buffers.growth) as usize;
-        let most_sent = buffers.send * buffers.growth as usize + buffers.max_message;
+        // The streams share twice the limit. The last message of each may go beyond its share.
+        let most_sent = |streams: u16| {
+            2 * buffers.send * buffers.growth as usize + usize::from(streams) * buffers.max_message
+        };
         for (id, association) in &self.associations {
             let record = &self.records[id];
             assert!(record.undelivered.last().is_none_or(|last| *last < record.taken));
@@ -229,7 +235,10 @@ impl Node {
                 stats.unread_bytes
             );
             assert!(stats.a_rwnd as usize <= limit);
-            assert!(stats.queued_bytes + stats.outstanding_bytes <= most_sent);
+            assert!(
+                stats.queued_bytes + stats.outstanding_bytes
+                    <= most_sent(association.outbound_streams().min(STREAMS))
+            );
             assert!(stats.paths.len() <= self.endpoint.config().max_paths);
         }
     }

@@ -503,7 +503,9 @@ impl World {
             2 => Reliability::Retransmissions(0),
             _ => Reliability::Lifetime(Duration::from_millis(50)),
         };
-        let options = SendOptions::default().unordered(bits & 16 != 0).reliability(reliability);
+        let options = SendOptions::default()
+            .unordered(bits & 16 != 0)
+            .reliability(reliability);
         let count = count.min(MOST_CHUNKS).min(MOST_MESSAGES - self.given);
         self.given += count;
         self.act(|association, now| {

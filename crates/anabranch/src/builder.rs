@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-#[cfg(feature = "capture")]
+#[cfg(any(feature = "capture", feature = "qlog"))]
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +20,9 @@ use crate::dscp;
 use crate::endpoint::Endpoint;
 use crate::error::BindError;
 use crate::interfaces::Interfaces;
+use crate::observe::Observers;
+#[cfg(feature = "qlog")]
+use crate::observe::Qlog;
 use crate::socket::{Socket, Transport, reachable_types};
 
 /// The application's decision about new associations.
@@ -61,6 +64,8 @@ pub struct EndpointBuilder {
     filter: Option<Filter>,
     #[cfg(feature = "capture")]
     capture: Option<PathBuf>,
+    #[cfg(feature = "qlog")]
+    qlog: Option<PathBuf>,
     seed: Option<[u8; 32]>,
     interfaces: Vec<(IpAddr, String)>,
     watches_interfaces: bool,
@@ -82,6 +87,8 @@ impl Default for EndpointBuilder {
             filter: None,
             #[cfg(feature = "capture")]
             capture: None,
+            #[cfg(feature = "qlog")]
+            qlog: None,
             seed: None,
             interfaces: Vec::new(),
             watches_interfaces: false,
@@ -147,6 +154,14 @@ impl EndpointBuilder {
     #[cfg(feature = "capture")]
     pub fn capture(mut self, path: impl Into<PathBuf>) -> Self {
         self.capture = Some(path.into());
+        self
+    }
+
+    /// Writes the trace events of all associations to this qlog file: JSON text sequences (RFC 7464). The book describes the events
+    /// (*Trace events*). Needs the feature `qlog`.
+    #[cfg(feature = "qlog")]
+    pub fn qlog(mut self, path: impl Into<PathBuf>) -> Self {
+        self.qlog = Some(path.into());
         self
     }
 
@@ -246,20 +261,25 @@ impl EndpointBuilder {
         if let Some(Filter(filter)) = self.filter {
             core.set_accept_filter(move |candidate| filter(candidate));
         }
+        #[allow(unused_mut, reason = "without the features that record")]
+        let mut observers = Observers::default();
         #[cfg(feature = "capture")]
-        let capture = match self.capture {
-            None => None,
-            Some(path) => Some(Capture::create(&path).map_err(|source| BindError::Capture { path, source })?),
-        };
-        #[cfg(not(feature = "capture"))]
-        let capture = None;
+        if let Some(path) = self.capture {
+            let capture = Capture::create(&path).map_err(|source| BindError::Capture { path, source })?;
+            observers.capture = Some(capture);
+        }
+        #[cfg(feature = "qlog")]
+        if let Some(path) = self.qlog {
+            let qlog = Qlog::create(&path).map_err(|source| BindError::Qlog { path, source })?;
+            observers.qlog = Some(qlog);
+        }
         let hub = Hub::start(
             core,
+            observers,
             sockets,
             self.transport,
             self.limits,
             self.links,
-            capture,
             interfaces,
         );
         Ok(Endpoint::new(Arc::clone(&hub)))

@@ -206,7 +206,7 @@ impl Endpoint {
         }
         hub.stopped().await;
         hub.link_empty().await;
-        hub.flush_capture();
+        hub.flush_records();
     }
 
     /// Waits until the endpoint has no association. It does not end any.

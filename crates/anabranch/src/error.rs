@@ -58,6 +58,17 @@ pub enum BindError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// The qlog file cannot be written ([`EndpointBuilder::qlog`](crate::EndpointBuilder::qlog)).
+    #[cfg(feature = "qlog")]
+    #[error(
+        "cannot write the qlog file {path:?}: {source}; choose a file in an existing, writable directory"
+    )]
+    Qlog {
+        /// The file.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
     /// The thread of a blocking endpoint could not be started.
     #[error("the endpoint's thread cannot be started: {0}")]
     Thread(#[source] io::Error),

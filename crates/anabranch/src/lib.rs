@@ -70,6 +70,7 @@ mod interfaces;
 mod into_message;
 mod local_addresses;
 mod message;
+mod observe;
 mod pool;
 mod readers;
 mod scheduling;

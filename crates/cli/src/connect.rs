@@ -119,7 +119,7 @@ impl Target {
             .into_iter()
             .map(|local| SocketAddr::new(local, 0))
             .collect();
-        let endpoint = carry.bind(&locals, config, observe.pcap.as_deref(), wish.max_joined_message)?;
+        let endpoint = carry.bind(&locals, config, observe, wish.max_joined_message)?;
         let attempt = timeout(self.timeout, endpoint.connect(remote, self.port));
         let attempt = tokio::select! {
             attempt = attempt => attempt,

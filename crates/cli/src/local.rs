@@ -59,7 +59,7 @@ impl Local {
                     .map(|address| SocketAddr::new(*address, self.udp_port))
                     .collect::<Vec<_>>(),
                 config.clone(),
-                observe.pcap.as_deref(),
+                observe,
                 max_joined_message,
             )
         };

@@ -2,11 +2,11 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anabranch::{BindError, Config, Dscp, Endpoint, EndpointBuilder, LinkConfig, Transport};
 use clap::{Arg, Args, ValueEnum, ValueHint};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 
 use crate::authentication::Authenticate;
 use crate::congestion::CongestionArgs;
@@ -27,9 +27,13 @@ pub(crate) struct Observe {
     /// Write all packets to this file in the pcapng format, for Wireshark
     #[arg(long, help_heading = OUTPUT, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) pcap: Option<PathBuf>,
-    /// Log to standard error at this level: off, error, warn, info, debug or trace
-    #[arg(long, help_heading = OUTPUT, value_name = "LEVEL", default_value = "warn")]
-    pub(crate) log: LevelFilter,
+    /// Write the events inside the associations to this qlog file: JSON text sequences
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) qlog: Option<PathBuf>,
+    /// Log to standard error at this level: off, error, warn, info, debug (the events inside the associations) or trace
+    /// (also their packets) [default: the filter in the environment variable RUST_LOG, else warn]
+    #[arg(long, help_heading = OUTPUT, value_name = "LEVEL")]
+    pub(crate) log: Option<LevelFilter>,
     /// Print results as JSON, one object per line
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) json: bool,
@@ -54,6 +58,15 @@ pub(crate) fn hidden(argument: Arg) -> Arg {
     argument.hide(true)
 }
 
+/// Hides the options for files from the `--help` of a command that writes none.
+pub(crate) fn no_files(argument: Arg) -> Arg {
+    if ["pcap", "qlog"].contains(&argument.get_id().as_str()) {
+        hidden(argument)
+    } else {
+        argument
+    }
+}
+
 impl Observe {
     pub(crate) fn output(&self) -> Output {
         if self.json { Output::Json } else { Output::Text }
@@ -61,10 +74,37 @@ impl Observe {
 
     /// Sends the log to standard error from now on.
     pub(crate) fn start_log(&self) {
+        let filter = match self.log {
+            Some(level) => EnvFilter::default().add_directive(level.into()),
+            None => EnvFilter::builder()
+                .with_default_directive(LevelFilter::WARN.into())
+                .from_env_lossy(),
+        };
         tracing_subscriber::fmt()
-            .with_max_level(self.log)
+            .with_env_filter(filter)
             .with_writer(std::io::stderr)
             .init();
+    }
+
+    /// Whether an option asks for what only commands with real associations write.
+    pub(crate) fn refuse_qlog(&self) -> Result<(), Failure> {
+        match &self.qlog {
+            None => Ok(()),
+            Some(_) => Err(Failure::new(
+                "--qlog: this command writes no events; give --qlog to demo, listen, send, ping or perf",
+            )),
+        }
+    }
+
+    /// Adds the files that the options ask for.
+    pub(crate) fn record(&self, mut builder: EndpointBuilder) -> EndpointBuilder {
+        if let Some(pcap) = &self.pcap {
+            builder = builder.capture(pcap);
+        }
+        if let Some(qlog) = &self.qlog {
+            builder = builder.qlog(qlog);
+        }
+        builder
     }
 }
 
@@ -120,7 +160,7 @@ impl Carry {
         &self,
         locals: &[SocketAddr],
         config: Config,
-        pcap: Option<&Path>,
+        observe: &Observe,
         max_joined_message: usize,
     ) -> Result<Endpoint, Failure> {
         let config = config.dscp(self.dscp);
@@ -133,10 +173,10 @@ impl Carry {
             .transport(transport)
             .max_joined_message(max_joined_message);
         builder = self.mobility.build(self.with_links(builder, locals)?);
-        if let Some(pcap) = pcap {
-            builder = builder.capture(pcap);
-        }
-        builder.bind_all(locals).map_err(|error| self.explain(&error))
+        observe
+            .record(builder)
+            .bind_all(locals)
+            .map_err(|error| self.explain(&error))
     }
 
     /// One link for all paths, or one for each.
@@ -194,6 +234,10 @@ pub(crate) fn bind_failure(error: &BindError) -> Failure {
             "--pcap: cannot write {}: {source}; give a file in an existing directory that you may write to",
             path.display()
         )),
+        BindError::Qlog { path, source } => Failure::new(format!(
+            "--qlog: cannot write {}: {source}; give a file in an existing directory that you may write to",
+            path.display()
+        )),
         other => Failure::new(other.to_string()),
     }
 }
@@ -244,6 +288,6 @@ mod tests {
         assert_eq!(both.carry.link[0].rate, Some(1_000_000_000));
         assert_eq!(both.carry.transport, TransportKind::Ip);
         assert_eq!(both.carry.dscp, Dscp::EF);
-        assert_eq!(both.observe.log, LevelFilter::WARN);
+        assert_eq!(both.observe.log, None);
     }
 }

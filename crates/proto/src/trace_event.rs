@@ -42,7 +42,8 @@ pub type TsnRange = (Tsn, Tsn);
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum TraceKind {
-    /// The association entered another state (RFC 9260 §4), named as in [`crate::AssociationState`].
+    /// The association entered another state (RFC 9260 §4), named as in [`crate::AssociationState`]. The first change is from CLOSED, also
+    /// if tracing began later.
     StateChanged {
         /// The state before.
         from: AssociationState,

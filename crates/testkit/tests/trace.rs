@@ -300,6 +300,7 @@ fn the_states_the_paths_and_the_end_are_told() {
     assert_eq!(
         states(&events),
         [
+            AssociationState::CookieWait,
             AssociationState::CookieEchoed,
             AssociationState::Established,
             AssociationState::ShutdownSent,

@@ -19,6 +19,7 @@ use super::inbox::{Inbox, Input, Taken};
 use super::{Hub, lock};
 use crate::error::RecvError;
 use crate::message::{Joiner, Message};
+use crate::observe::Watched;
 use crate::readers::Readers;
 use crate::senders::Senders;
 use crate::socket::{Outgoing, Socket};
@@ -36,6 +37,8 @@ const ANSWERS_PER_BATCH: usize = 8;
 pub(crate) struct Shared {
     pub(crate) hub: Arc<Hub>,
     pub(crate) id: AssociationId,
+    /// Where the association's trace events go.
+    watched: Watched,
     state: Mutex<State>,
     /// Calls of the application that wait for the lock: `transmit` lets them run first after each burst.
     waiting: AtomicUsize,
@@ -117,7 +120,12 @@ impl Shared {
         state
     }
 
-    pub(super) fn new(hub: Arc<Hub>, id: AssociationId, core: Box<anabranch_proto::Association>) -> Self {
+    pub(super) fn new(
+        hub: Arc<Hub>,
+        id: AssociationId,
+        core: Box<anabranch_proto::Association>,
+        watched: Watched,
+    ) -> Self {
         let max_datagrams = hub.max_datagrams();
         let state = State {
             core,
@@ -142,6 +150,7 @@ impl Shared {
         Self {
             hub,
             id,
+            watched,
             state: Mutex::new(state),
             waiting: AtomicUsize::new(0),
             inbox: Mutex::default(),
@@ -287,6 +296,9 @@ impl Shared {
             after.drive = true;
         }
         after.drive |= state.closed.is_some() && !state.gone;
+        while let Some(event) = state.core.poll_trace() {
+            self.hub.observers.tell(&self.watched, &event);
+        }
     }
 
     fn tell_endpoint(&self, state: &mut State) {

@@ -47,8 +47,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::association::Association;
-use crate::capture::Capture;
 use crate::interfaces::Interfaces;
+use crate::observe::Observers;
 use crate::socket::{Datagram, Outgoing, Socket, Transport};
 use association::Shared;
 use inbox::{Input, Taken};
@@ -97,7 +97,7 @@ pub(crate) struct Hub {
     /// The codepoint of answers to packets without an association.
     dscp: Dscp,
     link: Option<LinkDoor>,
-    capture: Option<Capture>,
+    pub(crate) observers: Observers,
     started: Instant,
     /// A new association waits for `accept`, or the endpoint is closed.
     pub(crate) acceptable: Notify,
@@ -180,11 +180,11 @@ impl Touched {
 impl Hub {
     pub(crate) fn start(
         core: anabranch_proto::Endpoint,
+        observers: Observers,
         sockets: Vec<Socket>,
         transport: Transport,
         limits: Limits,
         links: Vec<LinkPlan>,
-        capture: Option<Capture>,
         interfaces: Option<Interfaces>,
     ) -> Arc<Self> {
         let dscp = core.config().dscp;
@@ -206,7 +206,7 @@ impl Hub {
             limits,
             dscp,
             link: LinkDoor::open(links),
-            capture,
+            observers,
             started: Instant::now(),
             acceptable: Notify::new(),
             idle: Notify::new(),
@@ -248,10 +248,8 @@ impl Hub {
         self.link.as_ref().is_some_and(set)
     }
 
-    pub(crate) fn flush_capture(&self) {
-        if let Some(capture) = &self.capture {
-            capture.flush();
-        }
+    pub(crate) fn flush_records(&self) {
+        self.observers.flush();
     }
 
     /// The socket for a batch: the socket on its source address, otherwise the first socket that can reach the destination.
@@ -296,7 +294,9 @@ impl Hub {
 
     /// Records a batch that is about to be sent.
     pub(crate) fn capture_sent(&self, now: Timestamp, outgoing: &Outgoing, bytes: &[u8]) {
-        let Some(capture) = &self.capture else { return };
+        let Some(capture) = &self.observers.capture else {
+            return;
+        };
         let Some(socket) = self.socket_for(outgoing) else {
             return;
         };
@@ -354,7 +354,7 @@ impl Hub {
             payload,
         } in datagrams
         {
-            if let Some(capture) = &self.capture {
+            if let Some(capture) = &self.observers.capture {
                 let to = SocketAddr::new(local_ip.unwrap_or(local.ip()), local.port());
                 capture.received(now, remote, to, &payload);
             }
@@ -464,9 +464,11 @@ impl Hub {
         while let Some(event) = association.poll_endpoint_event() {
             registry.core.handle_event(now, id, event);
         }
+        let watched = self.observers.watch(id, association.remote_address());
+        association.set_tracing(watched.level());
         let (port, _) = association.ports();
         *registry.ports.entry(port).or_default() += 1;
-        let shared = Arc::new(Shared::new(Arc::clone(self), id, association));
+        let shared = Arc::new(Shared::new(Arc::clone(self), id, association, watched));
         registry.associations.insert(id, Arc::clone(&shared));
         tokio::spawn(Arc::clone(&shared).drive());
         shared

@@ -14,7 +14,7 @@ use clap::{Args, Subcommand, ValueHint};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::options::{Observe, all_first, first, hidden};
+use crate::options::{Observe, all_first, first, no_files};
 use crate::units;
 
 /// Arguments of `bed`.
@@ -48,7 +48,7 @@ enum BedCommand {
 /// Arguments of `bed run`.
 #[derive(Debug, Args)]
 #[command(
-    mut_arg("pcap", hidden),
+    mut_args(no_files),
     after_help = "\
 Examples:
   anabranch bed run --link rate=10mbit,delay=40ms,queue=73kb --left 'iperf3 -s -1' -- \\
@@ -89,7 +89,7 @@ struct RunArgs {
 /// Arguments of `bed up`.
 #[derive(Debug, Args)]
 #[command(
-    mut_arg("pcap", hidden),
+    mut_args(no_files),
     mut_arg("interval", first),
     after_help = "\
 Examples:
@@ -109,7 +109,7 @@ struct UpArgs {
 /// Arguments of `bed down`.
 #[derive(Debug, Args)]
 #[command(
-    mut_arg("pcap", hidden),
+    mut_args(no_files),
     after_help = "\
 Examples:
   anabranch bed down
@@ -130,8 +130,7 @@ struct DownArgs {
 /// Arguments of `bed status`.
 #[derive(Debug, Args)]
 #[command(
-    mut_arg("pcap", hidden),
-    mut_args(|arg| all_first(&["json", "log"], arg)),
+    mut_args(|arg| all_first(&["json", "log"], no_files(arg))),
     after_help = "\
 Example:
   anabranch bed status"
@@ -202,6 +201,7 @@ impl BedArgs {
 
 /// Runs the command.
 pub(crate) async fn run(args: BedArgs, interrupt: Interrupt) -> Result<(), Failure> {
+    args.observe().refuse_qlog()?;
     if args.observe().pcap.is_some() {
         return Err(Failure::new(
             "--pcap: a testbed writes no capture; run tcpdump or tshark on one of its hosts, on device path1",

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::congestion::CongestionArgs;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::options::Observe;
+use crate::options::{Observe, hidden};
 use crate::scheduling::Scheduler;
 use crate::units;
 use idle::IdleReport;
@@ -27,7 +27,9 @@ const MEMORY: &str = "In memory only";
 
 /// Arguments of `bench`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "\
+#[command(
+    mut_arg("qlog", hidden),
+    after_help = "\
 Examples:
   anabranch bench
   anabranch bench --size 72 --mib 64 --quantum 1
@@ -40,7 +42,8 @@ Examples:
 In memory, both peers and the packets between them share one thread: the result is the processor
 time of the protocol. With --udp, each peer has an endpoint on 127.0.0.1, as two programs would.
 With --udp --associations, one endpoint has associations with itself: the result shows how many
-processors one endpoint uses.")]
+processors one endpoint uses."
+)]
 pub(crate) struct BenchArgs {
     /// Size of each message in bytes, 1 to 256kib
     #[arg(long, value_name = "SIZE", default_value = "1024", value_parser = message_size)]
@@ -207,6 +210,7 @@ fn is_stamped(message: &[u8], number: u64) -> bool {
 
 /// Runs the command.
 pub(crate) async fn run(args: BenchArgs, interrupt: Interrupt) -> Result<(), Failure> {
+    args.observe.refuse_qlog()?;
     if args.simulator {
         let output = args.observe.output();
         return tokio::task::spawn_blocking(move || simulator::run(output, &interrupt))

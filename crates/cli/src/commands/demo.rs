@@ -184,13 +184,12 @@ async fn endpoints(args: &DemoArgs, config: Config) -> Result<(Endpoint, Endpoin
     receiver
         .listen(PORT)
         .map_err(|error| Failure::new(error.to_string()))?;
-    let mut builder = Endpoint::builder()
+    let builder = Endpoint::builder()
         .config(config)
         .link(args.link.clone(), args.seed);
-    if let Some(pcap) = &args.observe.pcap {
-        builder = builder.capture(pcap);
-    }
-    let sender = builder
+    let sender = args
+        .observe
+        .record(builder)
         .bind("127.0.0.1:0")
         .await
         .map_err(|error| bind_failure(&error))?;

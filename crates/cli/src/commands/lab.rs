@@ -28,7 +28,7 @@ use clap::{Args, Subcommand, ValueHint};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::options::{Observe, all_first, first, hidden};
+use crate::options::{Observe, all_first, first, no_files};
 use crate::output::note;
 use measure::Measuring;
 use outputs::{check_directory, check_file};
@@ -65,8 +65,7 @@ enum LabCommand {
 /// Arguments of `lab list`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    mut_arg("pcap", hidden),
-    mut_args(|arg| all_first(&["json", "log"], arg)),
+    mut_args(|arg| all_first(&["json", "log"], no_files(arg))),
     after_help = "\
 Example:
   anabranch lab list"
@@ -118,8 +117,7 @@ struct RunArgs {
 /// Arguments of `lab check`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    mut_arg("pcap", hidden),
-    mut_args(|arg| all_first(&["all", "jobs"], arg)),
+    mut_args(|arg| all_first(&["all", "jobs"], no_files(arg))),
     after_help = "\
 Examples:
   anabranch lab check time-sensitive --quick
@@ -147,7 +145,7 @@ struct CheckArgs {
 /// Arguments of `lab report`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    mut_arg("pcap", hidden),
+    mut_args(no_files),
     mut_arg("all", first),
     after_help = "\
 Examples:
@@ -174,7 +172,7 @@ struct ReportArgs {
 /// Arguments of `lab host`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    mut_arg("pcap", hidden),
+    mut_args(no_files),
     after_help = "\
 Example:
   anabranch lab host < orders"
@@ -292,6 +290,7 @@ impl LabArgs {
 
 /// Runs the command.
 pub(crate) async fn run(args: LabArgs, interrupt: Interrupt) -> Result<(), Failure> {
+    args.observe().refuse_qlog()?;
     if args.observe().pcap.is_some() && !matches!(args.command, LabCommand::Run(_)) {
         return Err(Failure::new(
             "--pcap: only `lab run` writes a capture, of one run",

@@ -53,7 +53,7 @@ pub(crate) struct TraceLog {
     events: VecDeque<TraceEvent>,
     /// Events dropped since the driver last polled.
     dropped: u64,
-    state: Option<AssociationState>,
+    state: AssociationState,
     paths: Vec<Option<PathSeen>>,
     wait: Option<SendWait>,
     messages: Messages,
@@ -115,7 +115,7 @@ impl TraceLog {
             level: TraceLevel::Off,
             events: VecDeque::new(),
             dropped: 0,
-            state: None,
+            state: AssociationState::Closed,
             paths: Vec::new(),
             wait: None,
             messages: Messages::default(),

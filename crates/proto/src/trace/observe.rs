@@ -43,9 +43,10 @@ impl TraceLog {
 
     fn note_state(&mut self, seen: &Observed<'_>) {
         let to = seen.state;
-        let Some(from) = self.state.replace(to).filter(|from| *from != to) else {
+        let from = core::mem::replace(&mut self.state, to);
+        if from == to {
             return;
-        };
+        }
         self.push(seen.now, TraceKind::StateChanged { from, to });
         if to == AssociationState::Established {
             let kind = TraceKind::Negotiated {
