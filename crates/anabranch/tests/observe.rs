@@ -1,4 +1,4 @@
-//! What happens inside associations, for people and programs: the log, qlog files and metrics.
+//! The events inside associations, for people and programs: the log, qlog files and metrics.
 
 mod common;
 
