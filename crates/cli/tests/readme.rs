@@ -159,7 +159,7 @@ impl Page {
             line = line.replace(&format!("anabranch {command}"), &port);
         }
         line = line.replace("9899", &self.port);
-        let programs = ["anabranch ", "tshark ", "printf ", "seq "];
+        let programs = ["anabranch ", "grep ", "tshark ", "printf ", "seq "];
         if line.starts_with("anabranch listen") || line.starts_with("anabranch perf server") {
             self.start(&line);
         } else if programs.iter().any(|program| line.starts_with(program)) {
