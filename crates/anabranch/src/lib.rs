@@ -49,7 +49,8 @@
 //!   [`SendOptions::early_discard`] and [`SendOptions::discard_notice`] shorten the delay that losses cause.
 //! * [`blocking`] has the same interface for programs without an async runtime.
 //! * Cargo features: `futures` (default) makes [`StreamHandle`] a stream and a sink; `link` emulates slow and lossy links in
-//!   front of the sockets; `capture` writes captures of packets.
+//!   front of the sockets; `capture` writes captures of packets; `qlog` writes files of trace events; `metrics` counts trace events with the
+//!   crate `metrics`; `experiments` makes single rules of loss recovery settings ([`RecoveryRules`]).
 //! * [`Config`] has every setting of the protocol, with the names, units and defaults of RFC 9260.
 
 mod association;
@@ -80,6 +81,8 @@ mod stream;
 
 #[cfg(feature = "link")]
 pub use anabranch_netsim::{LinkConfig, LinkConfigError, LinkStats};
+#[cfg(feature = "experiments")]
+pub use anabranch_proto::T3Restart;
 pub use anabranch_proto::controller;
 pub use anabranch_proto::wire::chunk::ExperimentalChunkTypes;
 pub use anabranch_proto::{
@@ -93,12 +96,12 @@ pub use anabranch_proto::{
 pub use anabranch_proto::{
     Admission, AssociationState, AssociationStats, BufferConfig, Candidate, CloseReason, Config, ConfigError,
     ConnectOptions, Counters, DiscardNotice, Dscp, DscpError, EcnPathStats, EcnState, Event, Extensions,
-    HeartbeatConfig, InterleavingConfig, MessageId, MessagePart, NrSackConfig, PartialReliabilityConfig,
-    PathHeartbeats, PathId, PathMtu, PathPair, PathRequestError, PathSettings, PathState, PathStats, Payload,
-    Ppid, ReconfigurationConfig, ReconfigurationError, ReconfigurationEvent, ReconfigurationRequest,
-    ReconfigurationResult, RecoveryRules, Reliability, ResetDirection, RetransmissionConfig, RtoConfig,
-    SackConfig, SchedulerKind, SchedulingError, SendOptions, StreamConfig, StreamId, StreamSelection,
-    StreamStats, T3Restart, Undelivered,
+    HeartbeatConfig, InterleavingConfig, LossDetection, MessageId, MessagePart, NrSackConfig,
+    PartialReliabilityConfig, PathHeartbeats, PathId, PathMtu, PathPair, PathRequestError, PathSettings,
+    PathState, PathStats, Payload, Ppid, ReconfigurationConfig, ReconfigurationError, ReconfigurationEvent,
+    ReconfigurationRequest, ReconfigurationResult, RecoveryRules, Reliability, ResetDirection,
+    RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind, SchedulingError, SendOptions, StreamConfig,
+    StreamId, StreamSelection, StreamStats, Undelivered,
 };
 pub use association::Association;
 pub use builder::EndpointBuilder;

@@ -4,6 +4,8 @@
 mod address_types;
 mod authentication;
 mod dynamic_addresses;
+#[cfg(any(test, feature = "experiments"))]
+mod experiments;
 mod multipath;
 mod path_settings;
 mod recovery;

@@ -6,7 +6,7 @@ mod figures;
 mod model;
 mod simulation;
 
-use anabranch_proto::{RecoveryRules, Timestamp};
+use anabranch_proto::Timestamp;
 
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
 use crate::trial::Knob;
@@ -205,7 +205,8 @@ struct Variant {
     sack_frequency: u32,
 }
 
-const STANDARD_REPORTS: u8 = RecoveryRules::RFC2960.missing_reports;
+/// RFC 2960 §7.2.4.
+const STANDARD_REPORTS: u8 = 4;
 
 /// Fast retransmission detects a loss as soon as early discard does: this variant shows the part of the gain that comes from the detection
 /// of losses without timeouts.

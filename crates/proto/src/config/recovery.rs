@@ -1,32 +1,32 @@
 //! The rules of loss recovery as settings: RFC 8985 (RACK-TLP), RFC 9260 §7.2.4, and historic rules for experiments.
 
-/// Rules of loss recovery. Applications choose [`RecoveryRules::RACK`] (the default) or [`RecoveryRules::RFC9260`]; the other rules are
-/// for the lab.
+/// Rules of loss recovery. Applications choose [`RecoveryRules::RACK`] (the default) or [`RecoveryRules::RFC9260`]. Single rules can be
+/// set with the feature `experiments`, for the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryRules {
     /// How losses are detected.
-    pub detection: LossDetection,
+    pub(crate) detection: LossDetection,
     /// Missing reports that declare a chunk lost (fast retransmit, RFC 9260 §7.2.4), at least 1. RFC 9260: 3.
-    pub missing_reports: u8,
+    pub(crate) missing_reports: u8,
     /// Whether fast recovery holds back further window reductions, and growth, until all chunks that were outstanding at its
     /// begin are acknowledged (RFC 9260 §7.2.4).
-    pub fast_recovery: bool,
+    pub(crate) fast_recovery: bool,
     /// ssthresh before the first loss, in bytes. RFC 9260 §7.2.1 allows an arbitrarily high value, which
     /// [`RecoveryRules::RFC9260`] has; the simulations of the papers had the receive window's 65,536 bytes.
-    pub initial_ssthresh: usize,
+    pub(crate) initial_ssthresh: usize,
     /// The smallest ssthresh after a window reduction, in full packets, at least 1. RFC 9260 §7.2.3: 4.
-    pub ssthresh_floor: usize,
+    pub(crate) ssthresh_floor: usize,
     /// Whether, in congestion avoidance, the bytes of an acknowledgement that does not move the cumulative TSN ack point count towards the
     /// growth of the window (`partial_bytes_acked`). RFC 9260 §7.2.2 counts them; RFC 2960 and RFC 4960 did not.
-    pub gap_acks_grow: bool,
+    pub(crate) gap_acks_grow: bool,
     /// Which acknowledgement restarts T3-rtx while data is outstanding (RFC 9260 §6.3.2 R3).
-    pub t3_restart: T3Restart,
+    pub(crate) t3_restart: T3Restart,
     /// Whether a chunk that is abandoned at its first missing report counts as a loss for congestion control. It should: the
     /// network lost the chunk. FreeBSD does not count it.
-    pub early_discard_reduces: bool,
+    pub(crate) early_discard_reduces: bool,
     /// Whether the sender ignores acknowledgements of the first round trip after a FORWARD-TSN when it decides whether to
     /// retransmit the FORWARD-TSN (RFC 3758 §3.5, C5's note, leaves the choice).
-    pub forward_waits: bool,
+    pub(crate) forward_waits: bool,
 }
 
 /// How losses are detected.
@@ -41,7 +41,7 @@ pub enum LossDetection {
     Rack,
 }
 
-/// Which acknowledgement restarts T3-rtx. RFC 9260's "acknowledges the earliest outstanding TSN" has more than one meaning once
+/// Which acknowledgement restarts T3-rtx (feature `experiments`). RFC 9260's "acknowledges the earliest outstanding TSN" has more than one meaning once
 /// chunks can be abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum T3Restart {
@@ -74,17 +74,9 @@ impl RecoveryRules {
         forward_waits: true,
     };
 
-    /// RFC 2960 as in the simulations of 2004: four missing reports, no fast recovery, a floor of two packets, and no growth by gap ack
-    /// blocks alone.
-    pub const RFC2960: Self = Self {
-        detection: LossDetection::MissingReports,
-        missing_reports: 4,
-        fast_recovery: false,
-        initial_ssthresh: usize::MAX,
-        ssthresh_floor: 2,
-        gap_acks_grow: false,
-        t3_restart: T3Restart::EarliestInFlight,
-        early_discard_reduces: true,
-        forward_waits: false,
-    };
+    /// How losses are detected.
+    #[must_use]
+    pub const fn loss_detection(self) -> LossDetection {
+        self.detection
+    }
 }

@@ -91,7 +91,7 @@ proptest! {
                 config.interleaving.offer = beside.interleaving;
                 config.nr_sack.offer = beside.nr_sack;
                 config.nr_sack.may_renege = beside.may_renege;
-                config.recovery.missing_reports = beside.missing_reports;
+                config.recovery = config.recovery.missing_reports(beside.missing_reports);
                 config.multipath.eca.forward_psn = beside.forward_psn;
                 config.multipath.reschedule = beside.reschedule;
                 config.buffers.receive = beside.window;
@@ -161,7 +161,7 @@ proptest! {
     ) {
         let policy = RetransmissionPolicy::SmallestRtt;
         let mut bulk = bulk(seed, &lines, config(scheduler, policy, routing), |config| {
-            config.recovery.missing_reports = beside.missing_reports;
+            config.recovery = config.recovery.missing_reports(beside.missing_reports);
             config.interleaving.offer = beside.interleaving;
             config.buffers.receive = beside.window.max(20_000);
         });

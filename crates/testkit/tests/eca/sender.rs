@@ -129,7 +129,7 @@ fn neither_time_nor_one_report_alone_makes_a_loss() {
 #[test]
 fn spurious_retransmissions_raise_the_reordering_window() {
     let mut fixture = fixture(|config| {
-        config.recovery.missing_reports = 1;
+        config.recovery = config.recovery.missing_reports(1);
         config.multipath.eca.time_rule = false;
     });
     six(&mut fixture);
@@ -165,7 +165,7 @@ fn spurious_retransmissions_raise_the_reordering_window() {
 #[test]
 fn the_original_cancels_the_retransmission() {
     let mut fixture = fixture(|config| {
-        config.recovery.missing_reports = 1;
+        config.recovery = config.recovery.missing_reports(1);
         config.multipath.eca.time_rule = false;
     });
     six(&mut fixture);

@@ -27,7 +27,7 @@ fn spurious_retransmissions_raise_the_reordering_window() {
         let links = [20, 40].map(|delay| link(delay).with_reorder(Probability::new(0.02), 30 * MS));
         let config = config(|config| {
             config.multipath.mode = mode;
-            config.recovery.missing_reports = reports;
+            config.recovery = config.recovery.missing_reports(reports);
             config.multipath.time_rule = true;
             config.multipath.backs_off = backs_off;
         });

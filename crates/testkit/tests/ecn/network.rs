@@ -42,7 +42,11 @@ fn ecn(pair: &Pair, side: Side) -> EcnPathStats {
 }
 
 fn name(config: &Config) -> String {
-    format!("{:?} {:?}", config.congestion_control, config.recovery.detection)
+    format!(
+        "{:?} {:?}",
+        config.congestion_control,
+        config.recovery.loss_detection()
+    )
 }
 
 /// The link of a path in the direction of the data.

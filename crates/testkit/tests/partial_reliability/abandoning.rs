@@ -394,7 +394,7 @@ fn early_discard_for_single_messages() {
 fn early_discard_without_a_reduction() {
     let mut config = config();
     config.partial_reliability.early_discard = true;
-    config.recovery.early_discard_reduces = false;
+    config.recovery = config.recovery.early_discard_reduces(false);
     let mut fixture = Fixture::new(config, &ALL);
     fixture.send(&[NEVER_AGAIN, Reliable], FULL);
     fixture.sent();
@@ -423,7 +423,7 @@ fn an_abandoned_chunk_arrives_late() {
     // A window that is full does not grow either.
     let mut config = self::config();
     config.partial_reliability.early_discard = true;
-    config.recovery.early_discard_reduces = false;
+    config.recovery = config.recovery.early_discard_reduces(false);
     let mut fixture = Fixture::new(config, &ALL);
     fixture.send(&[NEVER_AGAIN], FULL);
     fixture.send(&[Reliable; 41], FULL);
@@ -440,7 +440,7 @@ fn an_abandoned_chunk_arrives_late() {
 fn passed_chunks_do_not_grow_the_window() {
     let mut config = config();
     config.partial_reliability.early_discard = true;
-    config.recovery.early_discard_reduces = false;
+    config.recovery = config.recovery.early_discard_reduces(false);
     let mut fixture = Fixture::new(config, &ALL);
     fixture.send(&[NEVER_AGAIN], FULL);
     fixture.send(&[Reliable; 41], FULL);

@@ -186,15 +186,13 @@ pub(super) fn config(setting: Setting) -> Config {
     config.rto.initial = Duration::from_secs(3);
     config.initial_window = Some(2);
     config.nr_sack.offer = variant == Variant::NrSack;
-    config.recovery = RecoveryRules {
-        missing_reports: match reports {
+    config.recovery = RecoveryRules::RFC9260
+        .missing_reports(match reports {
             Reports::One => 1,
             Reports::Three | Reports::Amended => 3,
             Reports::Four => 4,
-        },
-        initial_ssthresh: 65_536,
-        ..RecoveryRules::RFC9260
-    };
+        })
+        .initial_ssthresh(65_536);
     config.buffers.receive = match setting.buffer {
         Buffer::Small => 65_536,
         Buffer::Large | Buffer::Split => 3 * 65_536,

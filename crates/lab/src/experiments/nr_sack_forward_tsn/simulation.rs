@@ -197,15 +197,13 @@ impl Rules {
         let freebsd_drop = matches!(self, Self::C | Self::D);
         config.partial_reliability.discard_unsent = matches!(self, Self::H | Self::I);
         config.partial_reliability.early_discard = freebsd_drop;
-        config.recovery = RecoveryRules {
-            ssthresh_floor: if self == Self::E { 4 } else { 2 },
-            t3_restart: match self {
+        config.recovery = RecoveryRules::RFC9260
+            .ssthresh_floor(if self == Self::E { 4 } else { 2 })
+            .t3_restart(match self {
                 Self::B | Self::C | Self::E | Self::I => T3Restart::CumulativeInFlight,
                 _ => T3Restart::CumulativeMoved,
-            },
-            early_discard_reduces: !freebsd_drop,
-            ..RecoveryRules::RFC9260
-        };
+            })
+            .early_discard_reduces(!freebsd_drop);
         config.no_delay = self != Self::F;
         if self == Self::E {
             config.max_burst = 1000;

@@ -27,14 +27,12 @@ fn config(variant: Variant, trial: &Trial<'_>) -> Config {
     config.buffers.receive = trial.knob_or("window", 65_536.0) as u32;
     config.buffers.send = 4 * 65_536;
     config.initial_window = Some(2);
-    config.recovery = RecoveryRules {
-        missing_reports: match (variant.reports, trial.knob("reports")) {
+    config.recovery = RecoveryRules::RFC2960
+        .missing_reports(match (variant.reports, trial.knob("reports")) {
             (STANDARD_REPORTS, Some(reports)) => reports as u8,
             (reports, _) => reports,
-        },
-        forward_waits: trial.knob_or("forward_waits", 0.0) >= 0.5,
-        ..RecoveryRules::RFC2960
-    };
+        })
+        .forward_waits(trial.knob_or("forward_waits", 0.0) >= 0.5);
     config.sack.frequency = variant.sack_frequency;
     config.nr_sack.offer = variant.nr_sack;
     config.partial_reliability.early_discard = variant.early_discard;
