@@ -1,0 +1,216 @@
+-- Wireshark and tshark: the experimental chunks of Anabranch, and SCTP over UDP (RFC 6951) on any port.
+--
+-- tshark -X lua_script:anabranch.lua -r FILE, or copy this file to Wireshark's folder for personal Lua plugins (Help > About > Folders).
+-- crates/wire/src/chunk/experimental.rs describes the formats. The numbers of the chunk types are preferences of the protocol "anabranch".
+
+local experimental = Proto("anabranch", "Experimental SCTP chunks (Anabranch)")
+
+local KINDS = {
+    { key = "e_data", name = "E-DATA", number = 96 },
+    { key = "coop_sack", name = "COOP-SACK", number = 97 },
+    { key = "e_i_data", name = "E-I-DATA", number = 98 },
+    { key = "selective_forward_tsn", name = "Selective FORWARD-TSN", number = 160 },
+    { key = "forward_psn", name = "FORWARD-PSN", number = 224 },
+}
+for _, kind in ipairs(KINDS) do
+    experimental.prefs[kind.key] = Pref.uint("Chunk type of " .. kind.name, kind.number, "A number from 15 to 254")
+end
+
+local POLICIES = {
+    [0] = "on the path of the last arrival", [1] = "a copy on every path", [2] = "on the path of the last arrival",
+    [3] = "on the path of the last arrival", [4] = "on the path with the best rank; this one has none",
+    [5] = "on the path with the best rank; this one has rank 1", [6] = "on the path with the best rank; this one has rank 2",
+    [7] = "on the path with the best rank; this one has rank 3",
+}
+
+local f = {
+    chunk = ProtoField.string("anabranch.chunk", "Chunk"),
+    policy = ProtoField.uint8("anabranch.policy", "Acknowledge", base.DEC, POLICIES, 0xE0),
+    immediate = ProtoField.bool("anabranch.i_bit", "I: acknowledge at once", 8, nil, 0x08),
+    unordered = ProtoField.bool("anabranch.u_bit", "U: unordered", 8, nil, 0x04),
+    beginning = ProtoField.bool("anabranch.b_bit", "B: first fragment", 8, nil, 0x02),
+    ending = ProtoField.bool("anabranch.e_bit", "E: last fragment", 8, nil, 0x01),
+    has_renegable = ProtoField.bool("anabranch.r_bit", "R: lists renegable TSNs", 8, nil, 0x01),
+    path = ProtoField.uint8("anabranch.path", "Path (PID)"),
+    psn = ProtoField.uint24("anabranch.psn", "Path sequence number (PSN)"),
+    cum_psn = ProtoField.uint24("anabranch.cum_psn", "Cumulative PSN"),
+    new_cum_psn = ProtoField.uint24("anabranch.new_cum_psn", "New cumulative PSN"),
+    tsn = ProtoField.uint32("anabranch.tsn", "TSN"),
+    stream = ProtoField.uint16("anabranch.stream", "Stream"),
+    ssn = ProtoField.uint16("anabranch.ssn", "Stream sequence number"),
+    mid = ProtoField.uint32("anabranch.mid", "Message identifier"),
+    ppid = ProtoField.uint32("anabranch.ppid", "Payload protocol identifier"),
+    fsn = ProtoField.uint32("anabranch.fsn", "Fragment sequence number"),
+    payload = ProtoField.bytes("anabranch.payload", "User data"),
+    timestamp = ProtoField.uint32("anabranch.timestamp", "Timestamp (ms)"),
+    cumulative_tsn_ack = ProtoField.uint32("anabranch.cumulative_tsn_ack", "Cumulative TSN ack"),
+    a_rwnd = ProtoField.uint32("anabranch.a_rwnd", "Advertised receiver window (a_rwnd)"),
+    share = ProtoField.uint32("anabranch.share", "The path's share of the window"),
+    gap_start = ProtoField.uint32("anabranch.gap_start", "Gap ack block: first PSN"),
+    gap_end = ProtoField.uint32("anabranch.gap_end", "Gap ack block: last PSN"),
+    duplicate = ProtoField.uint24("anabranch.duplicate", "Duplicate: PSN"),
+    renegable_start = ProtoField.uint32("anabranch.renegable_start", "Renegable block: first TSN"),
+    renegable_end = ProtoField.uint32("anabranch.renegable_end", "Renegable block: last TSN"),
+}
+local all = {}
+for _, field in pairs(f) do all[#all + 1] = field end
+experimental.fields = all
+
+local malformed = ProtoExpert.new("anabranch.malformed", "The lengths and counts of the chunk do not agree",
+    expert.group.MALFORMED, expert.severity.ERROR)
+experimental.experts = { malformed }
+
+-- Reads a chunk from front to back. `take` returns nothing beyond the chunk's end, which ends the chunk's dissection.
+local function reader(range)
+    local at = 0
+    return function(bytes)
+        if at + bytes > range:len() then error("short", 0) end
+        local part = range(at, bytes)
+        at = at + bytes
+        return part
+    end, function() return range:len() - at end
+end
+
+local function transmission(tree, take, field)
+    local word = take(4)
+    tree:add(f.path, word(0, 1))
+    return tree:add(field, word(1, 3))
+end
+
+-- DATA's fields after the path sequence number; with `interleaved` those of I-DATA.
+local function data(tree, flags, take, left, interleaved)
+    tree:add(f.policy, flags)
+    tree:add(f.immediate, flags)
+    tree:add(f.unordered, flags)
+    tree:add(f.beginning, flags)
+    tree:add(f.ending, flags)
+    transmission(tree, take, f.psn)
+    tree:add(f.tsn, take(4))
+    tree:add(f.stream, take(2))
+    if interleaved then
+        take(2)
+        tree:add(f.mid, take(4))
+        local first = bit.band(flags:uint(), 2) ~= 0
+        tree:add(first and f.ppid or f.fsn, take(4))
+    else
+        tree:add(f.ssn, take(2))
+        tree:add(f.ppid, take(4))
+    end
+    tree:add(f.payload, take(left()))
+end
+
+-- `count` blocks of offsets from `base`.
+local function blocks(tree, take, count, base, first, last)
+    for _ = 1, count do
+        local block = take(4)
+        tree:add(first, block(0, 2), base + block(0, 2):uint())
+        tree:add(last, block(2, 2), base + block(2, 2):uint())
+    end
+end
+
+local DISSECT = {
+    e_data = function(tree, flags, take, left) data(tree, flags, take, left, false) end,
+    e_i_data = function(tree, flags, take, left) data(tree, flags, take, left, true) end,
+    forward_psn = function(tree, _, take) transmission(tree, take, f.new_cum_psn) end,
+    selective_forward_tsn = function(tree, _, take, left)
+        tree:add(f.tsn, take(4))
+        tree:add(f.stream, take(2))
+        local short = take(2)
+        if left() == 0 then tree:add(f.ssn, short) else tree:add(f.mid, take(4)) end
+    end,
+    coop_sack = function(tree, flags, take)
+        tree:add(f.has_renegable, flags)
+        tree:add(f.timestamp, take(4))
+        local cumulative = take(4)
+        tree:add(f.cumulative_tsn_ack, cumulative)
+        tree:add(f.a_rwnd, take(4))
+        local paths, duplicates = take(2):uint(), take(2):uint()
+        for _ = 1, paths do
+            local word = take(4)
+            local path = tree:add(f.path, word(0, 1))
+            path:add(f.cum_psn, word(1, 3))
+            path:add(f.share, take(4))
+            local count = take(2):uint()
+            take(2)
+            blocks(path, take, count, word(1, 3):uint(), f.gap_start, f.gap_end)
+        end
+        for _ = 1, duplicates do transmission(tree, take, f.duplicate) end
+        if bit.band(flags:uint(), 1) ~= 0 then
+            local count = take(2):uint()
+            take(2)
+            blocks(tree, take, count, cumulative:uint(), f.renegable_start, f.renegable_end)
+        end
+    end,
+}
+
+local chunk_types = Field.new("sctp.chunk_type")
+
+function experimental.dissector(buffer, pinfo, root)
+    for _, found in ipairs({ chunk_types() }) do
+        local at = found.offset
+        for _, kind in ipairs(KINDS) do
+            if found.value == experimental.prefs[kind.key] and at + 4 <= buffer:len() then
+                local length = buffer(at + 2, 2):uint()
+                local there = math.max(math.min(length, buffer:len() - at), 4)
+                local tree = root:add(experimental, buffer(at, there), kind.name)
+                tree:add(f.chunk, buffer(at, 1), kind.name)
+                local take, left = reader(buffer(at, there))
+                take(4)
+                local whole = pcall(DISSECT[kind.key], tree, buffer(at + 1, 1), take, left)
+                if not whole or left() > 0 or there < length then tree:add_proto_expert_info(malformed) end
+                pinfo.cols.info:append(" " .. kind.name)
+            end
+        end
+    end
+end
+
+register_postdissector(experimental)
+
+-- SCTP over UDP on any port: a common header, chunks that fill the datagram, and the checksum.
+
+local over_udp = Proto("anabranch_udp", "SCTP over UDP on any port (Anabranch)")
+
+local CRC32C = {}
+for byte = 0, 255 do
+    local rest = byte
+    for _ = 1, 8 do
+        local odd = bit.band(rest, 1) == 1
+        rest = bit.rshift(rest, 1)
+        if odd then rest = bit.bxor(rest, 0x82F63B78) end
+    end
+    CRC32C[byte] = rest
+end
+
+-- RFC 9260 Appendix A, with zeros in place of the checksum.
+local function crc32c(bytes)
+    local rest = bit.bnot(0)
+    for index = 0, bytes:len() - 1 do
+        local byte = (index >= 8 and index < 12) and 0 or bytes:get_index(index)
+        rest = bit.bxor(bit.rshift(rest, 8), CRC32C[bit.band(bit.bxor(rest, byte), 0xFF)])
+    end
+    return bit.bnot(rest)
+end
+
+-- Whether chunks fill the datagram to its end (RFC 9260 §3.2). The padding of the last chunk may be missing.
+local function chunks_fit(buffer)
+    local at, length = 12, buffer:len()
+    while at < length do
+        if at + 4 > length then return false end
+        local chunk = buffer(at + 2, 2):uint()
+        if chunk < 4 or at + chunk > length then return false end
+        at = at + chunk + (-chunk) % 4
+    end
+    return at - length < 4
+end
+
+over_udp:register_heuristic("udp", function(buffer, pinfo, root)
+    if buffer:len() < 16 or not chunks_fit(buffer) then return false end
+    if buffer:reported_len() ~= buffer:len() then return false end
+    if buffer(0, 2):uint() == 0 or buffer(2, 2):uint() == 0 then return false end
+    local checksum = bit.tobit(buffer(8, 4):le_uint())
+    -- RFC 9653: zero is an acceptable checksum if both sides agreed; a tag of zero belongs to an INIT, which has a checksum.
+    local is_zero = checksum == 0 and buffer(4, 4):uint() ~= 0
+    if not is_zero and checksum ~= crc32c(buffer:bytes()) then return false end
+    Dissector.get("sctp"):call(buffer, pinfo, root)
+    return true
+end)
