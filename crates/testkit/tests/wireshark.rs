@@ -243,13 +243,13 @@ fn only_sctp_is_taken_for_sctp() {
     let mut short = good.clone();
     short.truncate(good.len() - 4);
     let mut short_zero = zero.clone();
-    short_zero.truncate(zero.len() - 4);
+    short_zero.truncate(zero.len() - 3);
     // A query for example.com, and a ClientHello's record header with bytes of its own.
     let mut dns = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 7];
     dns.extend_from_slice(b"example\x03com\0\0\x01\0\x01");
     let mut dtls = vec![22, 254, 253, 0, 0, 0, 0, 0, 0, 0, 0, 0, 40];
     dtls.extend_from_slice(&[1; 40]);
-    let other: Vec<u8> = (0..200_u32).map(|number| (number * 7919 >> 3) as u8).collect();
+    let other: Vec<u8> = (0..200_u32).map(|number| ((number * 7919) >> 3) as u8).collect();
     let capture = Capture::new("guess", &[good, zero, wrong, short, short_zero, dns, dtls, other]);
     let shown = capture.fields(&[], &["frame.number", "sctp.verification_tag"]);
     assert_eq!(
