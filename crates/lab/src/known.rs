@@ -1,7 +1,6 @@
 //! Runs whose numbers are known already, so that an interrupted experiment can continue.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
 
@@ -41,35 +40,22 @@ pub struct Conditions {
 /// The columns in front of the places and the numbers in every row.
 const FIRST_COLUMNS: [&str; 5] = ["experiment", "version", "extent", "settings", "seed"];
 
-/// Adds a line of columns; those with a comma or a quotation mark are quoted (RFC 4180).
+/// Adds a line of columns (RFC 4180).
 fn write_line(csv: &mut String, columns: impl Iterator<Item = String>) {
-    for (place, column) in columns.enumerate() {
-        if place > 0 {
-            csv.push(',');
-        }
-        if column.contains([',', '"']) {
-            let _ = write!(csv, "\"{}\"", column.replace('"', "\"\""));
-        } else {
-            csv.push_str(&column);
-        }
-    }
-    csv.push('\n');
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    // Neither can fail: a `Vec` takes all bytes, and they are of texts.
+    let _ = writer.write_record(columns);
+    let line = writer.into_inner().unwrap_or_default();
+    csv.push_str(&String::from_utf8(line).unwrap_or_default());
 }
 
 /// The columns of a line that [`write_line`] wrote.
 fn columns(line: &str) -> Vec<String> {
-    let (mut columns, mut is_quoted) = (vec![String::new()], false);
-    let mut rest = line.chars().peekable();
-    while let Some(c) = rest.next() {
-        let last = columns.last_mut().expect("there is always a last column");
-        match c {
-            '"' if is_quoted && rest.next_if_eq(&'"').is_some() => last.push('"'),
-            '"' => is_quoted = !is_quoted,
-            ',' if !is_quoted => columns.push(String::new()),
-            c => last.push(c),
-        }
-    }
-    columns
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .from_reader(line.as_bytes());
+    let record = reader.records().next().and_then(Result::ok).unwrap_or_default();
+    record.iter().map(str::to_owned).collect()
 }
 
 /// A column's name with its unit: `rtt_ms`, `rate_Mbit_per_s`. A name that is its own unit (`messages`) stays as it is.
