@@ -71,6 +71,13 @@ pub struct Config {
     pub path_mtu_limit: u16,
     /// Whether packets are encapsulated in UDP (RFC 6951), which costs 8 bytes for each packet. Default true.
     pub udp_encapsulation: bool,
+    /// Bytes that a layer between UDP or IP and SCTP adds to each packet, at most 256: those of DTLS (RFC 8261 §4). They are subtracted from the
+    /// path MTU. Default 0.
+    pub lower_layer_overhead: u16,
+    /// Whether the layer below detects errors better than the checksum, as DTLS does (RFC 8261): then packets with a checksum of zero are
+    /// accepted, and are sent to a peer that accepts them (RFC 9653, error detection method 1). Default false. Setting it without DTLS lets
+    /// damaged packets in.
+    pub zero_checksum: bool,
     /// Whether small messages leave at once (`SCTP_NODELAY`, RFC 6458 §8.1.5). Default true, unlike the socket API, because messages
     /// here are meant to arrive in time. False bundles small messages while data is outstanding (Nagle).
     pub no_delay: bool,
@@ -387,6 +394,8 @@ impl Default for Config {
             path_mtu: 1280,
             path_mtu_limit: 65_535,
             udp_encapsulation: true,
+            lower_layer_overhead: 0,
+            zero_checksum: false,
             no_delay: true,
             scheduler: SchedulerKind::default(),
             low_priority_delay: None,
@@ -511,6 +520,11 @@ impl Config {
                 "must be longer than zero",
             ),
             (self.path_mtu >= 576, "path_mtu", "must be at least 576 bytes"),
+            (
+                self.lower_layer_overhead <= 256,
+                "lower_layer_overhead",
+                "must be at most 256 bytes",
+            ),
             (
                 self.path_mtu <= self.path_mtu_limit,
                 "path_mtu_limit",

@@ -242,6 +242,8 @@ pub struct Extensions {
     pub authentication: bool,
     /// Dynamic address reconfiguration (RFC 5061).
     pub dynamic_addresses: bool,
+    /// Packets to the peer have a checksum of zero (RFC 9653).
+    pub zero_checksum: bool,
 }
 
 /// Authenticated chunks (RFC 4895), as negotiated.

@@ -77,6 +77,18 @@ impl Packet {
         Self::parse_unchecked(datagram)
     }
 
+    /// Decodes the header of a packet, and verifies the checksum unless it is zero (RFC 9653 §5.3).
+    ///
+    /// # Errors
+    /// The packet is too short, or its checksum is neither right nor zero.
+    pub fn parse_or_zero_checksum(datagram: Bytes) -> Result<Self, PacketError> {
+        if datagram.get(8..12).is_some_and(|checksum| checksum == [0; 4]) {
+            Self::parse_unchecked(datagram)
+        } else {
+            Self::parse(datagram)
+        }
+    }
+
     /// Decodes the header of a packet without verifying the checksum (RFC 9653, tests).
     ///
     /// # Errors

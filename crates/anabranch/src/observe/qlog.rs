@@ -133,6 +133,7 @@ fn names(extensions: &Extensions) -> Vec<&'static str> {
         ("reconfiguration", extensions.reconfiguration),
         ("authentication", extensions.authentication),
         ("dynamic_addresses", extensions.dynamic_addresses),
+        ("zero_checksum", extensions.zero_checksum),
     ];
     let negotiated = each.into_iter().filter(|(_, negotiated)| *negotiated);
     negotiated.map(|(name, _)| name).collect()

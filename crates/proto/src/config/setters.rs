@@ -26,6 +26,8 @@ setters!(Config {
     path_mtu: u16,
     path_mtu_limit: u16,
     udp_encapsulation: bool,
+    lower_layer_overhead: u16,
+    zero_checksum: bool,
     no_delay: bool,
     scheduler: SchedulerKind,
     low_priority_delay: impl Into<Option<Duration>>,

@@ -66,6 +66,11 @@ impl ControlQueue {
         self.chunks.iter().all(|waiting| is_one(&waiting.chunk))
     }
 
+    /// Whether a queued chunk is of this kind.
+    pub(crate) fn any(&self, is_one: impl Fn(&Chunk) -> bool) -> bool {
+        self.chunks.iter().any(|waiting| is_one(&waiting.chunk))
+    }
+
     pub(crate) fn pop(&mut self) -> Option<Waiting> {
         self.chunks.pop_front()
     }

@@ -226,7 +226,12 @@ impl Endpoint {
         let remote = canonical(remote);
         let local = local.map(|ip| ip.to_canonical());
         // Packets that are damaged or not SCTP, or with an address that is not unicast, are not answered (§6.8, §8.4 rule 1).
-        let Ok(packet) = Packet::parse(datagram) else {
+        let parsed = if self.config.zero_checksum {
+            Packet::parse_or_zero_checksum(datagram)
+        } else {
+            Packet::parse(datagram)
+        };
+        let Ok(packet) = parsed else {
             return Handling::Done;
         };
         let unicast = is_unicast(remote.ip()) && local.is_none_or(is_unicast);

@@ -7,6 +7,9 @@ use crate::config::{Config, MultipathMode};
 use crate::send::DataFormat;
 use crate::stats::Extensions;
 
+/// SCTP over DTLS as error detection method (RFC 9653 §6).
+pub(super) const ERROR_DETECTION_DTLS: u32 = 1;
+
 /// The extensions negotiated: one bit each. RFC 9260 alone needs none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Capabilities(u32);
@@ -40,6 +43,8 @@ impl Capabilities {
     const ASCONF_ACK: Self = Self(1 << 13);
     /// AUTH (RFC 4895): offered by parameters of its own, and listed.
     pub(crate) const AUTHENTICATION: Self = Self(1 << 11);
+    /// The peer accepts packets with a checksum of zero, by the method that this endpoint uses too (RFC 9653). For packets to the peer only.
+    pub(crate) const ZERO_CHECKSUM: Self = Self(1 << 15);
 
     /// RE-CONFIG (RFC 6525).
     pub(crate) const RECONFIGURATION: Self = Self(1 << 10);
@@ -79,6 +84,7 @@ impl Capabilities {
             (eca, Self::ECA),
             (eca && config.interleaving.offer, Self::E_I_DATA),
             (config.ecn, Self::ECN),
+            (config.zero_checksum, Self::ZERO_CHECKSUM),
             (
                 config.authentication.is_some() || config.dynamic_addresses.is_some(),
                 Self::AUTHENTICATION,
@@ -213,6 +219,7 @@ impl Capabilities {
             interleaving: self.has(Self::INTERLEAVING),
             eca: self.has(Self::ECA),
             ecn: self.has(Self::ECN),
+            zero_checksum: self.has(Self::ZERO_CHECKSUM),
             authentication: self.has(Self::AUTHENTICATION),
             dynamic_addresses: self.has(Self::DYNAMIC_ADDRESSES),
             reconfiguration: self.has(Self::RECONFIGURATION),

@@ -12,7 +12,7 @@ use anabranch_wire::parameter::{
 use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
 
-use super::capabilities::Capabilities;
+use super::capabilities::{Capabilities, ERROR_DETECTION_DTLS};
 use super::cookie::{CookieMint, StateCookie, TieTags};
 use super::negotiated::Negotiated;
 use crate::config::{AddressTypes, Config};
@@ -211,6 +211,11 @@ impl PeerInit {
                 Parameter::EcnCapable if own.has(Capabilities::ECN) => {
                     peer.capabilities = peer.capabilities.with(Capabilities::ECN);
                 }
+                Parameter::ZeroChecksumAcceptable { method } if own.has(Capabilities::ZERO_CHECKSUM) => {
+                    if method == ERROR_DETECTION_DTLS {
+                        peer.capabilities = peer.capabilities.with(Capabilities::ZERO_CHECKSUM);
+                    }
+                }
                 parameter @ (Parameter::Random(_)
                 | Parameter::ChunkList(_)
                 | Parameter::RequestedHmacs(_))
@@ -338,6 +343,12 @@ fn own_parameters<'a>(
         });
     }
     let mut parameters = offered.push_parameters(parameters, config.chunk_types);
+    // An endpoint accepts zero checksums independently of its peer (RFC 9653 §5.1).
+    if config.zero_checksum {
+        parameters = parameters.push(&Parameter::ZeroChecksumAcceptable {
+            method: ERROR_DETECTION_DTLS,
+        });
+    }
     if let Some(code_point) = config.adaptation_layer {
         parameters = parameters.push(&Parameter::AdaptationLayer(code_point));
     }

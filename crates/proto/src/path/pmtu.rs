@@ -70,12 +70,12 @@ struct Probe {
 impl Pmtu {
     pub(crate) fn new(config: &Config, ipv6: bool) -> Self {
         let ip = if ipv6 { IPV6_HEADER_LEN } else { IPV4_HEADER_LEN };
-        let below = ip
-            + if config.udp_encapsulation {
+        let below =
+            ip + if config.udp_encapsulation {
                 UDP_HEADER_LEN
             } else {
                 0
-            };
+            } + config.lower_layer_overhead;
         let least = if ipv6 { SMALLEST_IPV6 } else { SMALLEST };
         Self {
             mtu: config.path_mtu,

@@ -74,6 +74,11 @@ pub(crate) fn write_packet(header: CommonHeader, chunks: &[Chunk], signer: Optio
     buffer
 }
 
+/// Whether a packet with this chunk needs a checksum, whatever the peer accepts (RFC 9653 §5.2).
+fn needs_checksum(chunk: &Chunk) -> bool {
+    matches!(chunk, Chunk::Init(_) | Chunk::CookieEcho(_) | Chunk::Asconf(_))
+}
+
 /// The parts of an association from which packets are built.
 pub(crate) struct Assembler<'a> {
     pub(crate) sender: &'a mut Sender,
@@ -240,6 +245,8 @@ impl Assembler<'_> {
             signer.begin(&mut packet);
         }
         let mut ecn = EcnCodepoint::NotEct;
+        let zero_checksum =
+            cx.capabilities.has(Capabilities::ZERO_CHECKSUM) && !self.control.any(needs_checksum);
         let control = self.push_control(id, &mut packet);
         if control != ControlPushed::Alone && !cx.paths.awaits_confirmation() {
             let may_carry_data =
@@ -272,7 +279,11 @@ impl Assembler<'_> {
         }
         Some(Built {
             path: id,
-            len: packet.finish(),
+            len: if zero_checksum {
+                packet.finish_with_zero_checksum()
+            } else {
+                packet.finish()
+            },
             ecn,
         })
     }
