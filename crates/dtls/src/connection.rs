@@ -1,0 +1,272 @@
+//! One DTLS connection. Everything that the library for DTLS does happens in [`Connection::run`], which contains its panics.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use dimpl::{Dtls, Output};
+
+use crate::certificate::Fingerprint;
+use crate::settings::{DtlsConfig, Trust};
+
+/// Packets that wait for the end of the handshake. SCTP sends an INIT again and again, nothing else.
+const MOST_WAITING: usize = 4;
+
+/// The largest record (RFC 9147 §4: 2^14 bytes of data) with its header and its authentication tag.
+const RECORD_LEN: usize = (1 << 14) + 256;
+
+/// The end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DtlsError {
+    /// The peer's certificate is not accepted.
+    #[error("the peer's certificate {0} is not accepted; if it is right, add its fingerprint")]
+    Refused(Fingerprint),
+    /// The peer closed the connection (close_notify).
+    #[error("the peer closed the DTLS connection; it may have refused this endpoint's certificate")]
+    ClosedByPeer,
+    /// The handshake or a record failed.
+    #[error("DTLS failed: {0}")]
+    Failed(String),
+    /// The handshake was dropped because too many others began.
+    #[error("too many DTLS handshakes began at the same time")]
+    Dropped,
+    /// There was no traffic for the idle time.
+    #[error("the DTLS connection was idle for too long")]
+    Idle,
+    /// This endpoint closed the connection.
+    #[error("this endpoint closed the DTLS connection")]
+    Closed,
+}
+
+/// Where a connection stands.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Handshake,
+    /// The peer's certificate was accepted.
+    Established(Fingerprint),
+    Ended(DtlsError),
+}
+
+/// The output of a call.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    pub(crate) datagrams: Vec<Vec<u8>>,
+    pub(crate) packets: Vec<Vec<u8>>,
+    /// Space for a record.
+    buffer: Vec<u8>,
+}
+
+pub(crate) struct Connection {
+    /// `None` after a panic.
+    dtls: Option<Dtls>,
+    trust: Trust,
+    pub(crate) state: State,
+    peer: Option<(Fingerprint, bool)>,
+    waiting: VecDeque<Vec<u8>>,
+    pub(crate) timeout: Instant,
+    pub(crate) last_used: Instant,
+}
+
+impl Connection {
+    /// Begins a connection: as the client, or as the server that waits for a ClientHello.
+    pub(crate) fn new(config: &DtlsConfig, dtls: &Arc<dimpl::Config>, is_client: bool, now: Instant) -> Self {
+        let mut engine = Dtls::new_auto(Arc::clone(dtls), config.certificate.for_dtls(), now);
+        if is_client {
+            engine.set_active(true);
+        }
+        Self {
+            dtls: Some(engine),
+            trust: config.trust.clone(),
+            state: State::Handshake,
+            peer: None,
+            waiting: VecDeque::new(),
+            timeout: now,
+            last_used: now,
+        }
+    }
+
+    /// A datagram arrived.
+    pub(crate) fn handle_datagram(&mut self, now: Instant, datagram: &[u8], out: &mut Collected) {
+        let before = out.packets.len();
+        self.run(now, out, |dtls| dtls.handle_packet(datagram));
+        if out.packets.len() > before {
+            self.last_used = now;
+        }
+    }
+
+    /// Time has passed.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, out: &mut Collected) {
+        self.run(now, out, |_| Ok(()));
+    }
+
+    /// Encrypts an SCTP packet. During the handshake, a few packets wait for its end; more are lost, as on a slow link.
+    pub(crate) fn send(&mut self, now: Instant, packet: &[u8], out: &mut Collected) {
+        match self.state {
+            State::Established(_) => {
+                self.last_used = now;
+                self.run(now, out, |dtls| dtls.send_application_data(packet).map(|_| ()));
+            }
+            State::Handshake if self.waiting.len() < MOST_WAITING => self.waiting.push_back(packet.to_vec()),
+            State::Handshake | State::Ended(_) => {}
+        }
+    }
+
+    /// Closes the connection with a close_notify, if the handshake is complete.
+    pub(crate) fn close(&mut self, now: Instant, reason: DtlsError, out: &mut Collected) {
+        if !matches!(self.state, State::Ended(_)) {
+            self.run(now, out, Dtls::close);
+            self.state = State::Ended(reason);
+        }
+    }
+
+    /// Calls the library and collects its output. It has a clock of its own, which must be set before each call: a server that did not
+    /// know the time has panicked at its first ClientHello.
+    fn run(
+        &mut self,
+        now: Instant,
+        out: &mut Collected,
+        call: impl FnOnce(&mut Dtls) -> Result<(), dimpl::Error>,
+    ) {
+        let Some(mut dtls) = self.dtls.take() else { return };
+        let packets = out.packets.len();
+        let mut events = Vec::new();
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let result = dtls.handle_timeout(now).and_then(|()| call(&mut dtls));
+            let timeout = poll(&mut dtls, out, &mut events);
+            (dtls, timeout, result)
+        }));
+        let Ok((dtls, timeout, result)) = result else {
+            // What the library left behind is not used again.
+            tracing::error!("the DTLS library panicked: this is a bug; the connection ends");
+            self.end(DtlsError::Failed(
+                "the DTLS library panicked; this is a bug".to_owned(),
+            ));
+            return;
+        };
+        self.dtls = Some(dtls);
+        self.timeout = timeout.unwrap_or(now);
+        if let Err(error) = result {
+            self.end(DtlsError::Failed(error.to_string()));
+        }
+        for event in events {
+            match event {
+                Told::Certificate(certificate) => {
+                    self.peer = Some((Fingerprint::of(&certificate), self.trust.accepts(&certificate)));
+                }
+                Told::Connected => self.on_connected(now, out),
+                Told::CloseNotify => self.end(DtlsError::ClosedByPeer),
+            }
+        }
+        if self.peer.is_none_or(|(_, accepted)| !accepted) {
+            // Nothing of such a peer reaches SCTP.
+            out.packets.truncate(packets);
+        }
+    }
+
+    fn on_connected(&mut self, now: Instant, out: &mut Collected) {
+        match self.peer {
+            _ if self.state != State::Handshake => {}
+            Some((fingerprint, true)) => {
+                self.state = State::Established(fingerprint);
+                self.last_used = now;
+                for packet in std::mem::take(&mut self.waiting) {
+                    self.send(now, &packet, out);
+                }
+            }
+            Some((fingerprint, false)) => {
+                self.close(now, DtlsError::Refused(fingerprint), out);
+            }
+            None => {
+                self.close(
+                    now,
+                    DtlsError::Failed("the peer has no certificate".to_owned()),
+                    out,
+                );
+            }
+        }
+    }
+
+    fn end(&mut self, reason: DtlsError) {
+        if !matches!(self.state, State::Ended(_)) {
+            self.state = State::Ended(reason);
+        }
+    }
+}
+
+/// The library's engine holds secrets.
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The library's events.
+enum Told {
+    Certificate(Vec<u8>),
+    Connected,
+    CloseNotify,
+}
+
+/// Takes all output. Returns the time of the next timeout.
+fn poll(dtls: &mut Dtls, out: &mut Collected, told: &mut Vec<Told>) -> Option<Instant> {
+    if out.buffer.len() < RECORD_LEN {
+        out.buffer.resize(RECORD_LEN, 0);
+    }
+    loop {
+        let needed = match dtls.poll_output(&mut out.buffer) {
+            Output::Packet(datagram) => {
+                out.datagrams.push(datagram.to_vec());
+                continue;
+            }
+            Output::ApplicationData(packet) => {
+                out.packets.push(packet.to_vec());
+                continue;
+            }
+            Output::PeerCert(certificate) => {
+                told.push(Told::Certificate(certificate.to_vec()));
+                continue;
+            }
+            Output::Connected => {
+                told.push(Told::Connected);
+                continue;
+            }
+            Output::CloseNotify => {
+                told.push(Told::CloseNotify);
+                continue;
+            }
+            Output::Timeout(at) => return Some(at),
+            Output::BufferTooSmall { needed } => needed,
+            _ => continue,
+        };
+        if needed <= out.buffer.len() {
+            return None;
+        }
+        out.buffer.resize(needed, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certificate::Certificate;
+
+    #[test]
+    fn a_panic_of_the_library_ends_the_connection() {
+        let now = Instant::now();
+        let config = DtlsConfig::new(Certificate::generate().unwrap());
+        let mut connection = Connection::new(&config, &Arc::new(dimpl::Config::default()), true, now);
+        let mut out = Collected::default();
+        connection.run(now, &mut out, |_| panic!("as the library would"));
+        assert!(matches!(connection.state, State::Ended(DtlsError::Failed(_))));
+        // Later calls have no effect.
+        connection.handle_datagram(now, &[22, 1, 2], &mut out);
+        connection.handle_timeout(now, &mut out);
+        connection.send(now, b"packet", &mut out);
+        assert!(out.datagrams.is_empty() && out.packets.is_empty());
+    }
+}

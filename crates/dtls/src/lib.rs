@@ -1,0 +1,17 @@
+//! DTLS for SCTP (RFC 8261): certificates, and the connections of an endpoint, without socket or thread.
+//!
+//! [`Peers`] holds one DTLS connection for each peer. It takes SCTP packets and DTLS datagrams, and returns both, as [`Effects`]. The library
+//! `dimpl` does the work of DTLS 1.2 and 1.3; a panic inside it ends the connection in which it happened.
+//!
+//! Both peers show a certificate. Certificates are not checked against authorities: peers know each other by fingerprints ([`Trust`]), as
+//! in WebRTC.
+
+mod certificate;
+mod connection;
+mod peers;
+mod settings;
+
+pub use certificate::{Certificate, CertificateError, Fingerprint, FingerprintError};
+pub use connection::DtlsError;
+pub use peers::{Effects, MAX_PACKET, OVERHEAD, Peers};
+pub use settings::{DtlsConfig, Trust};

@@ -1,0 +1,441 @@
+//! Endpoints that exchange DTLS datagrams in memory.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use anabranch_dtls::{Certificate, DtlsConfig, DtlsError, Effects, Fingerprint, OVERHEAD, Peers, Trust};
+
+/// A client and a server whose datagrams may be lost or changed on the way.
+struct Pair {
+    now: Instant,
+    sides: [Peers<u32>; 2],
+    /// Datagrams on the way: the receiver, its key of the sender, the bytes.
+    wire: VecDeque<(usize, u32, Vec<u8>)>,
+    packets: [Vec<Vec<u8>>; 2],
+    established: [Vec<Fingerprint>; 2],
+    ended: [Vec<DtlsError>; 2],
+    /// Datagrams sent so far.
+    sent: usize,
+    longest: usize,
+}
+
+const CLIENT: usize = 0;
+const SERVER: usize = 1;
+/// The server's address as the client knows it, and the client's as the server knows it.
+const KEYS: [u32; 2] = [80, 5000];
+
+fn config() -> DtlsConfig {
+    DtlsConfig::new(Certificate::generate().unwrap())
+}
+
+impl Pair {
+    fn new(client: DtlsConfig, server: DtlsConfig) -> Self {
+        Self {
+            now: Instant::now(),
+            sides: [Peers::new(client), Peers::new(server)],
+            wire: VecDeque::new(),
+            packets: Default::default(),
+            established: Default::default(),
+            ended: Default::default(),
+            sent: 0,
+            longest: 0,
+        }
+    }
+
+    fn act(&mut self, side: usize, call: impl FnOnce(&mut Peers<u32>, Instant, &mut Effects<u32>)) {
+        let mut effects = Effects::default();
+        call(&mut self.sides[side], self.now, &mut effects);
+        for (key, datagram) in effects.datagrams {
+            assert_eq!(key, KEYS[side]);
+            self.sent += 1;
+            self.longest = self.longest.max(datagram.len());
+            self.wire.push_back((1 - side, KEYS[1 - side], datagram));
+        }
+        self.packets[side].extend(effects.packets.into_iter().map(|(_, packet)| packet));
+        self.established[side].extend(effects.established.into_iter().map(|(_, peer)| peer));
+        self.ended[side].extend(effects.ended.into_iter().map(|(_, reason)| reason));
+    }
+
+    fn connect(&mut self) {
+        self.act(CLIENT, |peers, now, effects| {
+            peers.connect(now, KEYS[CLIENT], effects)
+        });
+    }
+
+    fn send(&mut self, side: usize, packet: &[u8]) {
+        self.act(side, |peers, now, effects| {
+            peers.send(now, KEYS[side], packet, effects)
+        });
+    }
+
+    /// Delivers all datagrams that `keep` keeps; it may change them.
+    fn deliver(&mut self, mut keep: impl FnMut(usize, &mut Vec<u8>) -> bool) {
+        while let Some((side, key, mut datagram)) = self.wire.pop_front() {
+            if keep(side, &mut datagram) {
+                self.act(side, |peers, now, effects| {
+                    peers.handle_datagram(now, key, &datagram, effects);
+                });
+            }
+        }
+    }
+
+    /// Runs for this time.
+    fn run(&mut self, time: Duration, mut keep: impl FnMut(usize, &mut Vec<u8>) -> bool) {
+        let end = self.now + time;
+        loop {
+            self.deliver(&mut keep);
+            let next = self.sides.iter().filter_map(Peers::timeout).min();
+            let Some(next) = next.filter(|next| *next <= end) else {
+                break;
+            };
+            self.now = self.now.max(next);
+            for side in [CLIENT, SERVER] {
+                self.act(side, Peers::handle_timeout);
+            }
+        }
+        self.now = end;
+    }
+
+    fn settle(&mut self) {
+        self.deliver(|_, _| true);
+    }
+}
+
+fn connected() -> Pair {
+    let mut pair = Pair::new(config(), config());
+    pair.connect();
+    pair.settle();
+    assert_eq!(pair.established.each_ref().map(Vec::len), [1, 1]);
+    pair
+}
+
+#[test]
+fn peers_exchange_packets_and_know_each_others_certificates() {
+    let (client, server) = (config(), config());
+    let prints = [&client, &server].map(|config| config.certificate.fingerprint());
+    let mut pair = Pair::new(client, server);
+    pair.connect();
+    // An INIT waits for the end of the handshake.
+    pair.send(CLIENT, b"INIT");
+    pair.settle();
+    assert_eq!(pair.established, [vec![prints[SERVER]], vec![prints[CLIENT]]]);
+    assert_eq!(pair.sides[SERVER].peer(KEYS[SERVER]), Some(prints[CLIENT]));
+    assert_eq!(pair.packets[SERVER], [b"INIT".to_vec()]);
+    pair.longest = 0;
+    let packet = vec![7; 1200];
+    pair.send(SERVER, &packet);
+    assert!(
+        !pair.wire[0].2.windows(50).any(|part| part == &packet[..50]),
+        "it is encrypted"
+    );
+    pair.settle();
+    assert_eq!(pair.packets[CLIENT], [packet]);
+    assert!(
+        pair.longest <= 1200 + usize::from(OVERHEAD),
+        "{} bytes",
+        pair.longest
+    );
+    pair.send(SERVER, &vec![1; 1 << 14]);
+    pair.settle();
+    assert_eq!(pair.packets[CLIENT][1].len(), 1 << 14);
+}
+
+#[test]
+fn a_peer_with_another_fingerprint_is_refused() {
+    for refusing in [CLIENT, SERVER] {
+        let mut configs = [config(), config()];
+        let other = Certificate::generate().unwrap().fingerprint();
+        configs[refusing].trust = Trust::from(other);
+        let own = configs[1 - refusing].certificate.fingerprint();
+        let [client, server] = configs;
+        let mut pair = Pair::new(client, server);
+        pair.connect();
+        pair.send(CLIENT, b"INIT");
+        pair.settle();
+        assert_eq!(pair.ended[refusing], [DtlsError::Refused(own)]);
+        assert!(pair.established[refusing].is_empty());
+        assert!(pair.packets.iter().all(Vec::is_empty), "no packet passes");
+        assert_eq!(pair.ended[1 - refusing], [DtlsError::ClosedByPeer]);
+        assert_eq!(pair.sides.each_ref().map(Peers::connections), [0, 0]);
+    }
+}
+
+#[test]
+fn trusted_fingerprints_are_accepted() {
+    let [client, server] = [config(), config()];
+    let prints = [&client, &server].map(|config| config.certificate.fingerprint());
+    let check = Trust::Check(std::sync::Arc::new(move |der| {
+        Fingerprint::of(der) == prints[CLIENT]
+    }));
+    let mut pair = Pair::new(client.trust(prints[SERVER]), server.trust(check));
+    pair.connect();
+    pair.settle();
+    assert_eq!(pair.established.each_ref().map(Vec::len), [1, 1]);
+}
+
+#[test]
+fn handshakes_survive_losses() {
+    for lost in 0..8 {
+        let mut pair = Pair::new(config(), config());
+        pair.connect();
+        pair.send(CLIENT, b"INIT");
+        let mut number = 0;
+        pair.run(Duration::from_secs(20), |_, _| {
+            number += 1;
+            number != lost + 1
+        });
+        // The last flight, with the INIT, may be the one that is lost: SCTP sends the INIT again.
+        pair.send(CLIENT, b"INIT again");
+        pair.run(Duration::from_secs(20), |_, _| true);
+        assert_eq!(
+            pair.established.each_ref().map(Vec::len),
+            [1, 1],
+            "datagram {lost} lost"
+        );
+        assert_eq!(pair.packets[SERVER].last().unwrap(), b"INIT again");
+    }
+}
+
+#[test]
+fn nobody_answers() {
+    let mut pair = Pair::new(config(), config());
+    pair.connect();
+    pair.run(Duration::from_secs(120), |_, _| false);
+    assert!(
+        matches!(pair.ended[CLIENT][..], [DtlsError::Failed(_)]),
+        "{:?}",
+        pair.ended
+    );
+    assert_eq!(pair.sides[CLIENT].handshakes(), 0);
+    assert!(pair.sent < 20, "{} datagrams", pair.sent);
+}
+
+#[test]
+fn a_close_is_told_to_the_peer() {
+    for closing in [CLIENT, SERVER] {
+        let mut pair = connected();
+        pair.act(closing, |peers, now, effects| peers.close_all(now, effects));
+        pair.settle();
+        assert_eq!(pair.ended[closing], [DtlsError::Closed]);
+        assert_eq!(pair.ended[1 - closing], [DtlsError::ClosedByPeer]);
+        assert_eq!(pair.sides.each_ref().map(Peers::connections), [0, 0]);
+        pair.send(closing, b"too late");
+        assert!(pair.wire.is_empty());
+    }
+}
+
+#[test]
+fn an_idle_connection_is_closed_and_a_used_one_is_not() {
+    let [client, server] = [config(), config()].map(|config| config.idle_timeout(Duration::from_secs(60)));
+    let mut pair = Pair::new(client, server);
+    pair.connect();
+    pair.settle();
+    for _ in 0..4 {
+        pair.send(CLIENT, b"HEARTBEAT");
+        pair.send(SERVER, b"HEARTBEAT");
+        pair.run(Duration::from_secs(40), |_, _| true);
+    }
+    assert_eq!(pair.sides.each_ref().map(Peers::connections), [1, 1]);
+    pair.run(Duration::from_secs(100), |_, _| true);
+    assert_eq!(pair.sides.each_ref().map(Peers::connections), [0, 0]);
+    assert!(
+        pair.ended
+            .iter()
+            .flatten()
+            .any(|reason| *reason == DtlsError::Idle)
+    );
+}
+
+/// RFC 6347 §4.2.8: the old connection stays until the new handshake is complete.
+#[test]
+fn a_peer_that_restarted_gets_a_new_connection() {
+    let mut pair = connected();
+    let former = std::mem::replace(&mut pair.sides[CLIENT], Peers::new(config()));
+    pair.connect();
+    // The server's answers are lost: the old connection is still there.
+    pair.deliver(|side, _| side == SERVER);
+    assert_eq!(
+        (pair.sides[SERVER].connections(), pair.sides[SERVER].handshakes()),
+        (1, 1)
+    );
+    let restarted = std::mem::replace(&mut pair.sides[CLIENT], former);
+    pair.send(CLIENT, b"of the old one");
+    pair.settle();
+    assert_eq!(pair.packets[SERVER], [b"of the old one".to_vec()]);
+    pair.sides[CLIENT] = restarted;
+    pair.run(Duration::from_secs(20), |_, _| true);
+    pair.send(CLIENT, b"of the new one");
+    pair.settle();
+    assert_eq!(pair.packets[SERVER].last().unwrap(), b"of the new one");
+    assert_eq!(
+        (pair.sides[SERVER].connections(), pair.sides[SERVER].handshakes()),
+        (1, 0)
+    );
+}
+
+/// What a stranger can send does not disturb a connection: plain records, garbage, and replays of all that was sent.
+#[test]
+fn strangers_do_not_disturb_a_connection() {
+    let mut pair = Pair::new(config(), config());
+    let mut seen: Vec<(usize, Vec<u8>)> = Vec::new();
+    pair.connect();
+    pair.send(CLIENT, b"INIT");
+    pair.deliver(|side, datagram| {
+        seen.push((side, datagram.clone()));
+        true
+    });
+    for side in [CLIENT, SERVER] {
+        pair.send(side, b"secret");
+    }
+    pair.deliver(|side, datagram| {
+        seen.push((side, datagram.clone()));
+        true
+    });
+    let before = pair.packets.clone();
+    // Alerts without encryption: fatal handshake_failure and close_notify.
+    for code in [[2, 40], [1, 0]] {
+        let mut alert = vec![21, 254, 253, 0, 0, 0, 0, 0, 0, 0, 9, 0, 2];
+        alert.extend_from_slice(&code);
+        seen.push((CLIENT, alert.clone()));
+        seen.push((SERVER, alert));
+    }
+    for (side, datagram) in seen.clone() {
+        for end in [datagram.len(), datagram.len() / 2] {
+            pair.act(side, |peers, now, effects| {
+                peers.handle_datagram(now, KEYS[side], &datagram[..end], effects);
+            });
+        }
+        for place in (0..datagram.len()).step_by(7) {
+            let mut changed = datagram.clone();
+            changed[place] ^= 0x55;
+            pair.act(side, |peers, now, effects| {
+                peers.handle_datagram(now, KEYS[side], &changed, effects);
+            });
+        }
+        pair.wire.clear();
+    }
+    assert_eq!(pair.packets, before, "no packet twice");
+    assert_eq!(pair.sides.each_ref().map(Peers::connections), [1, 1]);
+    for side in [CLIENT, SERVER] {
+        pair.send(side, b"still here");
+    }
+    pair.settle();
+    assert!(
+        pair.packets
+            .iter()
+            .all(|packets| packets.last().unwrap() == b"still here")
+    );
+}
+
+/// A flood of ClientHellos: at most the limit of handshakes is kept, the oldest goes first, and an old connection stays.
+#[test]
+fn a_flood_of_client_hellos_is_bounded() {
+    let server = config().max_handshakes(16);
+    let mut pair = Pair::new(config(), server);
+    pair.connect();
+    let (_, _, hello) = pair.wire[0].clone();
+    pair.settle();
+    for stranger in 0..100_u32 {
+        let mut effects = Effects::default();
+        let now = pair.now;
+        pair.sides[SERVER].handle_datagram(now, 10_000 + stranger, &hello, &mut effects);
+        assert!(pair.sides[SERVER].handshakes() <= 16);
+        let dropped: Vec<_> = effects
+            .ended
+            .iter()
+            .map(|(key, reason)| (*key, reason.clone()))
+            .collect();
+        if stranger >= 16 {
+            assert_eq!(dropped, [(10_000 + stranger - 16, DtlsError::Dropped)]);
+        }
+        let answer: usize = effects.datagrams.iter().map(|(_, datagram)| datagram.len()).sum();
+        assert!(answer <= 3 * hello.len(), "{answer} bytes for {}", hello.len());
+    }
+    assert_eq!(pair.sides[SERVER].connections(), 1);
+    pair.send(CLIENT, b"still here");
+    pair.settle();
+    assert_eq!(pair.packets[SERVER], [b"still here".to_vec()]);
+    // They end by themselves.
+    pair.ended = Default::default();
+    let mut now = pair.now;
+    for _ in 0..2000 {
+        let Some(next) = pair.sides[SERVER].timeout() else {
+            break;
+        };
+        now = now.max(next);
+        pair.sides[SERVER].handle_timeout(now, &mut Effects::default());
+        if pair.sides[SERVER].handshakes() == 0 {
+            break;
+        }
+    }
+    assert_eq!(pair.sides[SERVER].handshakes(), 0);
+}
+
+#[test]
+fn complete_connections_are_bounded() {
+    let mut pair = Pair::new(config(), config().max_connections(1));
+    pair.connect();
+    let (_, _, hello) = pair.wire[0].clone();
+    pair.settle();
+    let now = pair.now;
+    pair.sides[SERVER].handle_datagram(now, 9, &hello, &mut Effects::default());
+    assert_eq!(pair.sides[SERVER].handshakes(), 0);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { rng_seed: proptest::test_runner::RngSeed::Fixed(1), cases: 48, ..Default::default() })]
+
+    /// Garbage, changed datagrams and replays at every state of the handshake: no panic leaves the crate, no packet arrives that was not
+    /// sent, and a later connection works.
+    #[test]
+    fn garbage_and_replays_at_every_state(
+        attacks in proptest::collection::vec((0_usize..12, proptest::bool::ANY, 0_u8..4, proptest::collection::vec(proptest::num::u8::ANY, 1..80)), 1..12),
+    ) {
+        let mut pair = Pair::new(config(), config());
+        pair.connect();
+        pair.send(CLIENT, b"INIT");
+        let mut seen: Vec<Vec<u8>> = Vec::new();
+        let mut step = 0;
+        while let Some((side, key, datagram)) = pair.wire.pop_front() {
+            for (at, to_server, kind, bytes) in &attacks {
+                if *at != step {
+                    continue;
+                }
+                let mut forged = match kind {
+                    0 => bytes.clone(),
+                    1 => seen.get(usize::from(bytes[0]) % seen.len().max(1)).cloned().unwrap_or_default(),
+                    _ => datagram.clone(),
+                };
+                if *kind == 2 {
+                    for (place, byte) in bytes.iter().enumerate() {
+                        let place = (place * 37 + usize::from(*byte)) % forged.len().max(1);
+                        forged[place] ^= byte;
+                    }
+                } else if *kind == 3 {
+                    forged.truncate(usize::from(bytes[0]) % (forged.len() + 1));
+                }
+                let side = usize::from(*to_server);
+                pair.act(side, |peers, now, effects| peers.handle_datagram(now, KEYS[side], &forged, effects));
+            }
+            seen.push(datagram.clone());
+            pair.act(side, |peers, now, effects| peers.handle_datagram(now, key, &datagram, effects));
+            step += 1;
+            if step > 200 {
+                break;
+            }
+        }
+        for packets in &pair.packets {
+            proptest::prop_assert!(packets.iter().all(|packet| packet == b"INIT"), "{:?}", packets);
+        }
+        proptest::prop_assert!(pair.sides.iter().all(|side| side.handshakes() <= 1));
+        // Both forget each other, and begin again.
+        for side in [CLIENT, SERVER] {
+            pair.act(side, |peers, now, effects| peers.close_all(now, effects));
+        }
+        pair.wire.clear();
+        pair.connect();
+        pair.send(CLIENT, b"INIT");
+        pair.run(Duration::from_secs(30), |_, _| true);
+        proptest::prop_assert_eq!(pair.sides.each_ref().map(Peers::connections), [1, 1]);
+    }
+}
