@@ -409,6 +409,19 @@ impl Association {
         .await
     }
 
+    /// The end of the DTLS connection, if it ended.
+    #[cfg(feature = "dtls")]
+    pub(crate) fn dtls_ended(&self) -> Option<anabranch_dtls::DtlsError> {
+        self.shared().dtls_ended.get().cloned()
+    }
+
+    /// The fingerprint of the peer's certificate, if the endpoint encrypts with DTLS ([`EndpointBuilder::dtls`](crate::EndpointBuilder::dtls)).
+    #[cfg(feature = "dtls")]
+    #[must_use]
+    pub fn peer_fingerprint(&self) -> Option<anabranch_dtls::Fingerprint> {
+        self.shared().hub.dtls_peer(self.shared().remote)
+    }
+
     /// The operating system's last error in sending to the peer, if no packet was sent since.
     pub(crate) fn refused(&self) -> Option<std::io::Error> {
         self.shared().with(|state, _| state.refused.take())

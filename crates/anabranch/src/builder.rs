@@ -8,17 +8,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "dtls")]
+use anabranch_dtls::DtlsConfig;
 #[cfg(feature = "link")]
 use anabranch_netsim::LinkConfig;
+#[cfg(feature = "dtls")]
+use anabranch_proto::MultipathMode;
 use anabranch_proto::{Admission, Candidate, Config, EndpointError};
 use tokio::net::ToSocketAddrs;
 
 #[cfg(feature = "capture")]
 use crate::capture::Capture;
-use crate::driver::{Hub, Limits, LinkPlan};
+use crate::driver::{Hub, Layers, Limits, LinkPlan};
 use crate::dscp;
 use crate::endpoint::Endpoint;
 use crate::error::BindError;
+#[cfg(feature = "dtls")]
+use crate::error::DtlsLimit;
 use crate::interfaces::Interfaces;
 use crate::observe::Observers;
 #[cfg(feature = "qlog")]
@@ -66,6 +72,8 @@ pub struct EndpointBuilder {
     capture: Option<PathBuf>,
     #[cfg(feature = "qlog")]
     qlog: Option<PathBuf>,
+    #[cfg(feature = "dtls")]
+    dtls: Option<DtlsConfig>,
     seed: Option<[u8; 32]>,
     interfaces: Vec<(IpAddr, String)>,
     watches_interfaces: bool,
@@ -89,6 +97,8 @@ impl Default for EndpointBuilder {
             capture: None,
             #[cfg(feature = "qlog")]
             qlog: None,
+            #[cfg(feature = "dtls")]
+            dtls: None,
             seed: None,
             interfaces: Vec::new(),
             watches_interfaces: false,
@@ -162,6 +172,18 @@ impl EndpointBuilder {
     #[cfg(feature = "qlog")]
     pub fn qlog(mut self, path: impl Into<PathBuf>) -> Self {
         self.qlog = Some(path.into());
+        self
+    }
+
+    /// Encrypts everything with DTLS (RFC 8261): all associations, in both directions. Both peers show a certificate; the settings say which
+    /// are accepted. An endpoint with DTLS does not answer peers without it.
+    ///
+    /// Binding sets [`Config::zero_checksum`] and [`Config::lower_layer_overhead`], and limits [`Config::path_mtu_limit`] and
+    /// [`Config::max_paths`]: an association over DTLS has one path. Captures ([`EndpointBuilder::capture`]) have the packets in clear text.
+    /// Needs the feature `dtls`.
+    #[cfg(feature = "dtls")]
+    pub fn dtls(mut self, config: DtlsConfig) -> Self {
+        self.dtls = Some(config);
         self
     }
 
@@ -241,6 +263,16 @@ impl EndpointBuilder {
     /// See [`BindError`]. An empty list gives [`BindError::Resolve`].
     pub fn bind_all(mut self, locals: &[SocketAddr]) -> Result<Endpoint, BindError> {
         self.config.udp_encapsulation = self.transport == Transport::Udp;
+        #[cfg(feature = "dtls")]
+        if self.dtls.is_some() {
+            if self.transport != Transport::Udp {
+                return Err(BindError::Dtls(DtlsLimit::RawIp));
+            }
+            if locals.len() > 1 {
+                return Err(BindError::Dtls(DtlsLimit::SeveralAddresses));
+            }
+            fit_dtls(&mut self.config).map_err(BindError::Dtls)?;
+        }
         self.config.validate()?;
         dscp::check(self.config.dscp)?;
         let sockets = self.open_all(locals)?;
@@ -279,8 +311,12 @@ impl EndpointBuilder {
             sockets,
             self.transport,
             self.limits,
-            self.links,
-            interfaces,
+            Layers {
+                links: self.links,
+                interfaces,
+                #[cfg(feature = "dtls")]
+                dtls: self.dtls,
+            },
         );
         Ok(Endpoint::new(Arc::clone(&hub)))
     }
@@ -356,4 +392,23 @@ fn open(
 fn is_about_interface(error: &io::Error) -> bool {
     const ENODEV: i32 = 19;
     error.raw_os_error() == Some(ENODEV) || error.kind() == io::ErrorKind::Unsupported
+}
+
+/// Adapts settings to DTLS.
+#[cfg(feature = "dtls")]
+pub(crate) fn fit_dtls(config: &mut Config) -> Result<(), DtlsLimit> {
+    if !config.local_addresses.is_empty() {
+        return Err(DtlsLimit::SeveralAddresses);
+    }
+    if config.dynamic_addresses.is_some() {
+        return Err(DtlsLimit::DynamicAddresses);
+    }
+    if config.multipath.mode != MultipathMode::Off {
+        return Err(DtlsLimit::Multipath);
+    }
+    config.zero_checksum = true;
+    config.lower_layer_overhead = anabranch_dtls::OVERHEAD;
+    config.max_paths = 1;
+    config.path_mtu_limit = config.path_mtu_limit.min(anabranch_dtls::MAX_PACKET);
+    Ok(())
 }

@@ -13,6 +13,8 @@ use tokio::net::ToSocketAddrs;
 
 use crate::association::Association;
 use crate::builder::EndpointBuilder;
+#[cfg(feature = "dtls")]
+use crate::builder::fit_dtls;
 use crate::driver::{Hub, lock};
 use crate::dscp;
 use crate::error::{BindError, ConnectError, ListenError};
@@ -158,6 +160,10 @@ impl Endpoint {
         }
         if let Some(config) = &mut options.config {
             config.udp_encapsulation = hub.transport == Transport::Udp;
+            #[cfg(feature = "dtls")]
+            if hub.has_dtls() {
+                fit_dtls(config).map_err(ConnectError::DtlsLimit)?;
+            }
             config.address_types = reachable_types(&hub.sockets, config.address_types);
             config.validate()?;
             dscp::check(config.dscp)?;
@@ -171,12 +177,21 @@ impl Endpoint {
             if registry.closed {
                 return Err(ConnectError::Closed);
             }
+            #[cfg(feature = "dtls")]
+            hub.connect_dtls(remote);
             let now = registry.tick(hub.now());
             let (id, core) = registry.core.connect(now, remote, port, options)?;
             hub.adopt(&mut registry, id, core)
         };
         let association = Association::new(shared);
-        match association.established().await {
+        let established = association.established().await;
+        #[cfg(feature = "dtls")]
+        if established.is_err()
+            && let Some(reason) = association.dtls_ended()
+        {
+            return Err(ConnectError::Dtls { remote, reason });
+        }
+        match established {
             Ok(()) => Ok(association),
             Err(CloseReason::SetUpTimedOut) => Err(match association.refused() {
                 Some(source) => ConnectError::Unsent { remote, source },

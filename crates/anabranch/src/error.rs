@@ -58,6 +58,10 @@ pub enum BindError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// A setting is not possible with DTLS.
+    #[cfg(feature = "dtls")]
+    #[error("not with DTLS: {0}")]
+    Dtls(DtlsLimit),
     /// The qlog file cannot be written ([`EndpointBuilder::qlog`](crate::EndpointBuilder::qlog)).
     #[cfg(feature = "qlog")]
     #[error(
@@ -136,6 +140,19 @@ pub enum ConnectError {
         /// The last error of the operating system.
         source: io::Error,
     },
+    /// The DTLS connection to the peer failed.
+    #[cfg(feature = "dtls")]
+    #[error("no DTLS connection to {remote}: {reason}")]
+    Dtls {
+        /// The remote address and UDP port.
+        remote: SocketAddr,
+        /// Why.
+        reason: anabranch_dtls::DtlsError,
+    },
+    /// A setting of this association is not possible with DTLS.
+    #[cfg(feature = "dtls")]
+    #[error("not with DTLS: {0}")]
+    DtlsLimit(DtlsLimit),
     /// The peer aborted the setup, or the setup failed.
     #[error("{remote} did not set up an association on SCTP port {port}: {reason}", reason = Explained(reason))]
     Refused {
@@ -146,6 +163,27 @@ pub enum ConnectError {
         /// The reason of the failure.
         reason: CloseReason,
     },
+}
+
+/// A setting that is not possible with DTLS.
+#[cfg(feature = "dtls")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DtlsLimit {
+    /// An association over DTLS has one path (RFC 8261 §6.1).
+    #[error(
+        "an association over DTLS has one path; bind one address, and list none in `Config::local_addresses`"
+    )]
+    SeveralAddresses,
+    /// The address of a DTLS connection does not change.
+    #[error("an association over DTLS keeps its address; remove `Config::dynamic_addresses`")]
+    DynamicAddresses,
+    /// Several paths at once.
+    #[error("an association over DTLS has one path; remove `Config::multipath`")]
+    Multipath,
+    /// DTLS needs UDP.
+    #[error("DTLS needs UDP; choose `Transport::Udp`")]
+    RawIp,
 }
 
 /// Why a message was not accepted for sending. On such an error, no part of the message was accepted.
@@ -240,6 +278,7 @@ impl fmt::Display for Explained<'_> {
             CloseReason::StaleCookie => f.write_str("the peer's state cookie expired during the setup"),
             CloseReason::ShutdownTimedOut => f.write_str("the shutdown took too long"),
             CloseReason::ProtocolUnreachable { remote } => f.write_str(&nothing_at(remote)),
+            CloseReason::LowerLayerClosed => f.write_str("the peer closed the DTLS connection"),
             CloseReason::InternalError => {
                 f.write_str("the SCTP stack of this program panicked; the message is on standard error")
             }

@@ -79,6 +79,10 @@ mod senders;
 mod socket;
 mod stream;
 
+#[cfg(feature = "dtls")]
+pub use anabranch_dtls::{
+    Certificate, CertificateError, DtlsConfig, DtlsError, Fingerprint, FingerprintError, Trust,
+};
 #[cfg(feature = "link")]
 pub use anabranch_netsim::{LinkConfig, LinkConfigError, LinkStats};
 #[cfg(feature = "experiments")]
@@ -107,6 +111,8 @@ pub use association::Association;
 pub use builder::EndpointBuilder;
 pub use bytes::Bytes;
 pub use endpoint::Endpoint;
+#[cfg(feature = "dtls")]
+pub use error::DtlsLimit;
 pub use error::{BindError, ConnectError, Explained, ListenError, RecvError, SendError, ShutdownError};
 pub use into_message::IntoMessage;
 pub use message::Message;

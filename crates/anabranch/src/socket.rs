@@ -59,7 +59,7 @@ pub(crate) struct Outgoing {
 }
 
 /// A received SCTP packet without the headers below SCTP.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Datagram {
     pub(crate) local: Option<IpAddr>,
     pub(crate) remote: SocketAddr,

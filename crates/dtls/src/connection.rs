@@ -33,6 +33,9 @@ pub enum DtlsError {
     /// The handshake was dropped because too many others began.
     #[error("too many DTLS handshakes began at the same time")]
     Dropped,
+    /// No program receives at the peer's address and port.
+    #[error("no program receives there (port unreachable)")]
+    NothingThere,
     /// There was no traffic for the idle time.
     #[error("the DTLS connection was idle for too long")]
     Idle,

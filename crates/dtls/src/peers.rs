@@ -174,6 +174,13 @@ impl<K: Copy + Ord> Peers<K> {
         }
     }
 
+    /// Ends the handshake with a peer at whose address no program receives. A complete connection stays.
+    pub fn give_up(&mut self, now: Instant, key: K, effects: &mut Effects<K>) {
+        self.on_handshake(now, key, effects, |connection, out| {
+            connection.close(now, DtlsError::NothingThere, out);
+        });
+    }
+
     /// Closes the connection to a peer.
     pub fn close(&mut self, now: Instant, key: K, effects: &mut Effects<K>) {
         if let Some(connection) = self.established.get_mut(&key) {

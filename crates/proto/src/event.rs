@@ -162,6 +162,8 @@ pub enum CloseReason {
         /// The destination of the quoted packet: address and UDP port.
         remote: SocketAddr,
     },
+    /// The layer below SCTP closed its connection ([`PathError::Closed`]), as DTLS does when the peer closes it.
+    LowerLayerClosed,
     /// The code of this association panicked, which ended the association; this endpoint tried to send an ABORT. Messages that were not
     /// acknowledged or not read are lost, and [`Event::Undelivered`] does not report them.
     InternalError,
@@ -204,6 +206,9 @@ pub enum PathError {
     /// The system itself reports that the destination cannot be reached: an interface or a route is gone. Do not report ICMP messages
     /// as this error, because anybody can send them (RFC 6951 §5.5): see [`crate::IcmpMessage`].
     Unreachable,
+    /// The layer below closed its connection, as DTLS does with close_notify: no packet can be sent any more, so that the association ends
+    /// at once.
+    Closed,
 }
 
 /// A packet that the driver must send for the endpoint itself.

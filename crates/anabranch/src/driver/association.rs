@@ -2,8 +2,11 @@
 
 use std::any::Any;
 use std::io;
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
+#[cfg(feature = "dtls")]
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
@@ -37,6 +40,11 @@ const ANSWERS_PER_BATCH: usize = 8;
 pub(crate) struct Shared {
     pub(crate) hub: Arc<Hub>,
     pub(crate) id: AssociationId,
+    /// The peer's address at the begin.
+    pub(crate) remote: SocketAddr,
+    /// Why the DTLS connection ended.
+    #[cfg(feature = "dtls")]
+    pub(crate) dtls_ended: OnceLock<anabranch_dtls::DtlsError>,
     /// Where the association's trace events go.
     watched: Watched,
     state: Mutex<State>,
@@ -127,6 +135,7 @@ impl Shared {
         watched: Watched,
     ) -> Self {
         let max_datagrams = hub.max_datagrams();
+        let remote = core.remote_address();
         let state = State {
             core,
             buffer: Vec::new(),
@@ -150,6 +159,9 @@ impl Shared {
         Self {
             hub,
             id,
+            remote,
+            #[cfg(feature = "dtls")]
+            dtls_ended: OnceLock::new(),
             watched,
             state: Mutex::new(state),
             waiting: AtomicUsize::new(0),
@@ -356,8 +368,9 @@ impl Shared {
                     state.buffer.clear();
                     match state.core.poll_transmit(now, &mut state.buffer, max_datagrams) {
                         Some(transmit) => {
-                            let batch = outgoing(&transmit);
+                            let mut batch = outgoing(&transmit);
                             self.hub.capture_sent(now, &batch, &state.buffer);
+                            self.hub.seal(&mut batch, &mut state.buffer);
                             (transmit.path, batch)
                         }
                         None => return Ok(true),

@@ -20,6 +20,11 @@
 //! the endpoint's code loses the rest of the batch of packets.
 
 pub(crate) mod association;
+#[cfg(feature = "dtls")]
+mod dtls;
+#[cfg(not(feature = "dtls"))]
+#[path = "no_dtls.rs"]
+mod dtls;
 mod events;
 mod follow;
 mod inbox;
@@ -51,6 +56,7 @@ use crate::interfaces::Interfaces;
 use crate::observe::Observers;
 use crate::socket::{Datagram, Outgoing, Socket, Transport};
 use association::Shared;
+use dtls::DtlsDoor;
 use inbox::{Input, Taken};
 use link::LinkDoor;
 pub(crate) use link::LinkPlan;
@@ -98,6 +104,7 @@ pub(crate) struct Hub {
     dscp: Dscp,
     link: Option<LinkDoor>,
     pub(crate) observers: Observers,
+    dtls: Option<DtlsDoor>,
     started: Instant,
     /// A new association waits for `accept`, or the endpoint is closed.
     pub(crate) acceptable: Notify,
@@ -177,6 +184,15 @@ impl Touched {
     }
 }
 
+/// The optional parts of a driver.
+#[derive(Debug, Default)]
+pub(crate) struct Layers {
+    pub(crate) links: Vec<LinkPlan>,
+    pub(crate) interfaces: Option<Interfaces>,
+    #[cfg(feature = "dtls")]
+    pub(crate) dtls: Option<anabranch_dtls::DtlsConfig>,
+}
+
 impl Hub {
     pub(crate) fn start(
         core: anabranch_proto::Endpoint,
@@ -184,8 +200,7 @@ impl Hub {
         sockets: Vec<Socket>,
         transport: Transport,
         limits: Limits,
-        links: Vec<LinkPlan>,
-        interfaces: Option<Interfaces>,
+        layers: Layers,
     ) -> Arc<Self> {
         let dscp = core.config().dscp;
         let registry = Registry {
@@ -205,8 +220,12 @@ impl Hub {
             transport,
             limits,
             dscp,
-            link: LinkDoor::open(links),
+            link: LinkDoor::open(layers.links),
             observers,
+            #[cfg(feature = "dtls")]
+            dtls: layers.dtls.map(DtlsDoor::new),
+            #[cfg(not(feature = "dtls"))]
+            dtls: None,
             started: Instant::now(),
             acceptable: Notify::new(),
             idle: Notify::new(),
@@ -218,7 +237,10 @@ impl Hub {
         if hub.link.is_some() {
             tokio::spawn(Arc::clone(&hub).carry(hub.stop.subscribe()));
         }
-        if let Some(interfaces) = interfaces {
+        if hub.dtls.is_some() {
+            tokio::spawn(Arc::clone(&hub).keep_dtls(hub.stop.subscribe()));
+        }
+        if let Some(interfaces) = layers.interfaces {
             tokio::spawn(Arc::clone(&hub).watch_interfaces(interfaces, hub.stop.subscribe()));
         }
         hub
@@ -310,6 +332,9 @@ impl Hub {
 
     /// Sends a batch, or the rest of it, into the link if there is one, otherwise to its socket.
     pub(crate) fn try_send(&self, outgoing: &mut Outgoing, bytes: &[u8]) -> io::Result<()> {
+        if outgoing.len == 0 {
+            return Ok(());
+        }
         let socket = self
             .socket_for(outgoing)
             .ok_or(io::ErrorKind::NetworkUnreachable)?;
@@ -333,7 +358,9 @@ impl Hub {
             sent: 0,
         };
         self.capture_sent(now, &outgoing, &reply.packet);
-        if let Err(error) = self.try_send(&mut outgoing, &reply.packet) {
+        let mut packet = reply.packet.to_vec();
+        self.seal(&mut outgoing, &mut packet);
+        if let Err(error) = self.try_send(&mut outgoing, &packet) {
             tracing::debug!(destination = %reply.destination, %error, "an answer was not sent");
         }
     }
@@ -407,6 +434,7 @@ impl Hub {
         {
             let registry = lock(&self.registry);
             for message in messages {
+                self.dtls_icmp(&message);
                 let id = registry.core.route_icmp(&message);
                 if let Some(association) = id.and_then(|id| registry.associations.get(&id)) {
                     let len = message.quote.len();
@@ -437,6 +465,7 @@ impl Hub {
             while let Some(transmit) = association.poll_transmit(now, &mut buffer, 1) {
                 let mut outgoing = association::outgoing(&transmit);
                 self.capture_sent(now, &outgoing, &buffer);
+                self.seal(&mut outgoing, &mut buffer);
                 // If the socket is full, this ABORT is lost. The peer's next packet causes another ABORT.
                 let _ = self.try_send(&mut outgoing, &buffer);
                 buffer.clear();
@@ -464,7 +493,9 @@ impl Hub {
         while let Some(event) = association.poll_endpoint_event() {
             registry.core.handle_event(now, id, event);
         }
-        let watched = self.observers.watch(id, association.remote_address());
+        let remote = association.remote_address();
+        let watched = self.observers.watch(id, remote);
+        self.use_dtls(remote, id);
         association.set_tracing(watched.level());
         let (port, _) = association.ports();
         *registry.ports.entry(port).or_default() += 1;
@@ -491,7 +522,9 @@ impl Hub {
     pub(crate) fn forget(self: &Arc<Self>, id: AssociationId, port: u16, in_order: bool) {
         let mut registry = lock(&self.registry);
         registry.last_in_order = in_order;
-        registry.associations.remove(&id);
+        if let Some(association) = registry.associations.remove(&id) {
+            self.leave_dtls(association.remote, id);
+        }
         if let Entry::Occupied(mut entry) = registry.ports.entry(port) {
             *entry.get_mut() -= 1;
             if *entry.get() == 0 {

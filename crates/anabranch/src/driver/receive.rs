@@ -74,7 +74,10 @@ impl Hub {
         touched: &mut Touched,
     ) -> bool {
         // This runs the endpoint's code, not that of associations. A panic must not end the receiving task.
-        let route = AssertUnwindSafe(|| self.handle_datagrams(datagrams, local, touched));
+        let route = AssertUnwindSafe(|| {
+            let datagrams = self.unseal(datagrams);
+            self.handle_datagrams(datagrams.into_iter(), local, touched);
+        });
         if catch_unwind(route).is_err() {
             tracing::error!("the endpoint's code panicked: the rest of the batch of packets is lost");
         }

@@ -24,6 +24,9 @@ impl Association {
             return;
         }
         match error {
+            PathError::Closed => {
+                self.close(self.state.reason_of_silence(CloseReason::LowerLayerClosed));
+            }
             PathError::TooLarge(mtu) => {
                 let path = self.paths.path_mut(path);
                 path.pmtu.on_too_large(now, mtu);

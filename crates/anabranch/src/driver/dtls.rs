@@ -1,0 +1,239 @@
+//! DTLS between SCTP and the sockets (RFC 8261): packets to peers are encrypted, datagrams from peers are decrypted, and handshakes are
+//! made.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+
+use anabranch_dtls::{DtlsConfig, DtlsError, Effects, Fingerprint, Peers};
+use anabranch_proto::{AssociationId, Dscp, EcnCodepoint, IcmpKind, IcmpMessage, PathError};
+use bytes::Bytes;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use super::{Hub, lock, stopped};
+use crate::socket::{Datagram, Outgoing};
+
+/// The DTLS connections of an endpoint.
+#[derive(Debug)]
+pub(super) struct DtlsDoor {
+    peers: Mutex<Peers<SocketAddr>>,
+    /// The associations of each peer.
+    users: Mutex<BTreeMap<SocketAddr, Vec<AssociationId>>>,
+    /// Connections that ended and whose associations were not told yet.
+    ended: Mutex<Vec<(SocketAddr, DtlsError)>>,
+    /// A timeout may be nearer than before, or a connection ended.
+    wake: Notify,
+}
+
+impl DtlsDoor {
+    pub(super) fn new(config: DtlsConfig) -> Self {
+        Self {
+            peers: Mutex::new(Peers::new(config)),
+            users: Mutex::default(),
+            ended: Mutex::default(),
+            wake: Notify::new(),
+        }
+    }
+
+    /// Calls the connections. What arrived in clear text and what must be sent is returned; ends wait for [`Hub::keep_dtls`].
+    fn call(
+        &self,
+        call: impl FnOnce(&mut Peers<SocketAddr>, std::time::Instant, &mut Effects<SocketAddr>),
+    ) -> Effects<SocketAddr> {
+        let mut effects = Effects::default();
+        let mut peers = lock(&self.peers);
+        let before = peers.timeout();
+        call(&mut peers, Instant::now().into_std(), &mut effects);
+        let after = peers.timeout();
+        drop(peers);
+        for (peer, fingerprint) in &effects.established {
+            tracing::debug!(%peer, %fingerprint, "a DTLS connection is complete");
+        }
+        let sooner = after.is_some_and(|after| before.is_none_or(|before| after < before));
+        if !effects.ended.is_empty() || sooner {
+            lock(&self.ended).append(&mut effects.ended);
+            self.wake.notify_one();
+        }
+        effects
+    }
+}
+
+/// The key of a peer: an address in one form.
+fn key(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V6(mut v6) if v6.ip().to_ipv4_mapped().is_none() => {
+            v6.set_flowinfo(0);
+            v6.into()
+        }
+        other => SocketAddr::new(other.ip().to_canonical(), other.port()),
+    }
+}
+
+impl Hub {
+    /// Encrypts a batch that has not been sent yet. Without a complete connection nothing is left of it: the packet waits for the end of
+    /// the handshake, or is lost.
+    pub(super) fn seal(&self, batch: &mut Outgoing, buffer: &mut Vec<u8>) {
+        let Some(door) = &self.dtls else { return };
+        let peer = key(batch.destination);
+        let effects = door.call(|peers, now, effects| {
+            for packet in buffer[..batch.len].chunks(batch.segment.max(1)) {
+                peers.send(now, peer, packet, effects);
+            }
+        });
+        buffer.clear();
+        batch.segment = effects
+            .datagrams
+            .first()
+            .map_or(0, |(_, datagram)| datagram.len());
+        for (_, datagram) in &effects.datagrams {
+            // Packets of one length have one length when they are encrypted. If DTLS adds a message of its own, it leaves alone.
+            let fits = datagram.len() <= batch.segment && buffer.len() % batch.segment.max(1) == 0;
+            if fits {
+                buffer.extend_from_slice(datagram);
+            } else {
+                self.send_sealed(batch.source, batch.destination, datagram);
+            }
+        }
+        batch.len = buffer.len();
+    }
+
+    /// Decrypts datagrams.
+    pub(super) fn unseal(&self, datagrams: impl Iterator<Item = Datagram>) -> Vec<Datagram> {
+        let Some(door) = &self.dtls else {
+            return datagrams.collect();
+        };
+        let mut clear = Vec::new();
+        for datagram in datagrams {
+            let peer = key(datagram.remote);
+            let effects = door.call(|peers, now, effects| {
+                peers.handle_datagram(now, peer, &datagram.payload, effects);
+            });
+            for (_, answer) in effects.datagrams {
+                self.send_sealed(datagram.local, datagram.remote, &answer);
+            }
+            clear.extend(effects.packets.into_iter().map(|(_, packet)| Datagram {
+                payload: Bytes::from(packet),
+                ..datagram.clone()
+            }));
+        }
+        clear
+    }
+
+    /// Sends a DTLS datagram. If the socket is full, it is lost.
+    fn send_sealed(&self, source: Option<IpAddr>, destination: SocketAddr, datagram: &[u8]) {
+        let mut outgoing = Outgoing {
+            source,
+            destination,
+            len: datagram.len(),
+            segment: datagram.len(),
+            may_fragment: true,
+            ecn: EcnCodepoint::NotEct,
+            dscp: Dscp::default(),
+            sent: 0,
+        };
+        if let Err(error) = self.try_send(&mut outgoing, datagram) {
+            tracing::debug!(%destination, %error, "a DTLS datagram was not sent");
+        }
+    }
+
+    fn send_all(&self, effects: Effects<SocketAddr>) {
+        for (peer, datagram) in effects.datagrams {
+            self.send_sealed(None, peer, &datagram);
+        }
+    }
+
+    /// Whether everything is encrypted.
+    pub(crate) fn has_dtls(&self) -> bool {
+        self.dtls.is_some()
+    }
+
+    /// Begins a connection to a peer.
+    pub(crate) fn connect_dtls(&self, remote: SocketAddr) {
+        if let Some(door) = &self.dtls {
+            self.send_all(door.call(|peers, now, effects| peers.connect(now, key(remote), effects)));
+        }
+    }
+
+    /// The certificate of a peer.
+    pub(crate) fn dtls_peer(&self, remote: SocketAddr) -> Option<Fingerprint> {
+        lock(&self.dtls.as_ref()?.peers).peer(key(remote))
+    }
+
+    /// An association begins: its end depends on the connection of its peer.
+    pub(super) fn use_dtls(&self, remote: SocketAddr, id: AssociationId) {
+        if let Some(door) = &self.dtls {
+            lock(&door.users).entry(key(remote)).or_default().push(id);
+        }
+    }
+
+    pub(super) fn leave_dtls(&self, remote: SocketAddr, id: AssociationId) {
+        if let Some(door) = &self.dtls {
+            let mut users = lock(&door.users);
+            if let Entry::Occupied(mut user) = users.entry(key(remote)) {
+                user.get_mut().retain(|other| *other != id);
+                if user.get().is_empty() {
+                    user.remove();
+                }
+            }
+        }
+    }
+
+    /// A closed port ends a handshake at once. Later, anybody who knows the ports could forge the message, so that it has no effect.
+    pub(super) fn dtls_icmp(&self, message: &IcmpMessage) {
+        if let Some(door) = &self.dtls
+            && message.kind == IcmpKind::PortUnreachable
+        {
+            door.call(|peers, now, effects| peers.give_up(now, key(message.destination), effects));
+        }
+    }
+
+    /// The task that keeps the time of DTLS and tells associations about ends.
+    pub(super) async fn keep_dtls(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        let Some(door) = &self.dtls else { return };
+        loop {
+            self.send_all(door.call(Peers::handle_timeout));
+            let ended = std::mem::take(&mut *lock(&door.ended));
+            for (peer, reason) in ended {
+                self.end_users(door, peer, &reason);
+            }
+            let next = lock(&door.peers).timeout().map(Instant::from_std);
+            let far = Instant::now() + std::time::Duration::from_secs(3600);
+            tokio::select! {
+                () = door.wake.notified() => {}
+                () = tokio::time::sleep_until(next.unwrap_or(far)) => {}
+                () = stopped(&mut stop) => {
+                    self.send_all(door.call(|peers, now, effects| peers.close_all(now, effects)));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn end_users(self: &Arc<Self>, door: &DtlsDoor, peer: SocketAddr, reason: &DtlsError) {
+        let Some(ids) = lock(&door.users).get(&peer).cloned() else {
+            return;
+        };
+        if lock(&door.peers).peer(peer).is_some() {
+            // The peer restarted: its new connection carries the packets.
+            return;
+        }
+        tracing::debug!(%peer, %reason, "a DTLS connection ended");
+        let associations: Vec<_> = {
+            let registry = lock(&self.registry);
+            ids.iter()
+                .filter_map(|id| registry.associations.get(id).cloned())
+                .collect()
+        };
+        for association in associations {
+            let _ = association.dtls_ended.set(reason.clone());
+            let _ = association.try_with(|state, now| {
+                let paths = state.core.stats().paths;
+                if let Some(path) = paths.first() {
+                    state.core.handle_path_error(now, path.id, PathError::Closed);
+                }
+            });
+        }
+    }
+}
