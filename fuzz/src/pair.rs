@@ -102,7 +102,7 @@ fn config(input: &mut Input<'_>, side: usize, paths: u8) -> Config {
         config.multipath.split_send_buffer = first & 4 == 0;
         config.multipath.eca.ack_routing =
             [AckRouting::Measured, AckRouting::EveryPath][usize::from(first >> 3 & 1)];
-        config.recovery.missing_reports = [3, 1][usize::from(first >> 5 & 1)];
+        config.recovery = config.recovery.missing_reports([3, 1][usize::from(first >> 5 & 1)]);
     }
     if paths > 1 {
         config.local_addresses = (0..usize::from(paths)).map(|path| address(side, path)).collect();

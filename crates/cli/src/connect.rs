@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anabranch::{Association, ConnectError, DEFAULT_UDP_PORT, Endpoint, Explained};
 use clap::{Args, ValueHint};
+use serde_json::json;
 use tokio::time::timeout;
 
 use crate::failure::Failure;
@@ -119,7 +120,8 @@ impl Target {
             .into_iter()
             .map(|local| SocketAddr::new(local, 0))
             .collect();
-        let endpoint = carry.bind(&locals, config, observe, wish.max_joined_message)?;
+        let encryption = carry.encrypt.prepare()?;
+        let endpoint = carry.bind(&locals, config, encryption, observe, wish.max_joined_message)?;
         let attempt = timeout(self.timeout, endpoint.connect(remote, self.port));
         let attempt = tokio::select! {
             attempt = attempt => attempt,
@@ -134,7 +136,9 @@ impl Target {
                     association,
                     remote,
                 };
-                client.judge_paths(carry).await
+                let client = client.judge_paths(carry).await?;
+                self.announce(carry, observe, &client);
+                Ok(client)
             }
             Ok(Err(ConnectError::TimedOut { .. })) | Err(_) => Err(self.silence(carry, remote, wish.server)),
             Ok(Err(ConnectError::ProtocolUnreachable { .. })) => {
@@ -149,6 +153,20 @@ impl Target {
             }
             Ok(Err(error)) => Err(Failure::new(format!("{}: {error}", self.peer(carry, remote)))),
         }
+    }
+
+    /// Prints the peer, and whether the association is encrypted.
+    fn announce(&self, carry: &Carry, observe: &Observe, client: &Client) {
+        let (encrypted, facts) = carry.encrypt.describe(&client.association);
+        let remote = client.remote;
+        let record = json!({
+            "event": "connected", "address": remote.ip().to_string(), "udp_port": remote.port(), "port": self.port,
+            "encryption": facts,
+        });
+        let peer = self.peer(carry, remote);
+        observe
+            .output()
+            .fact(format!("connected to {peer}; {encrypted}"), &record);
     }
 
     async fn resolve(&self) -> Result<SocketAddr, Failure> {

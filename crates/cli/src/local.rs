@@ -6,6 +6,7 @@ use anabranch::{DEFAULT_UDP_PORT, Endpoint};
 use clap::Args;
 use serde_json::json;
 
+use crate::encryption::Encryption;
 use crate::failure::Failure;
 use crate::mobility::Mobility;
 use crate::options::{Carry, Observe, TransportKind};
@@ -34,21 +35,29 @@ impl Local {
         observe: &Observe,
         max_joined_message: usize,
     ) -> Result<Endpoint, Failure> {
-        let endpoint = self.bind(carry, observe, max_joined_message)?;
+        let encryption = carry.encrypt.prepare()?;
+        let endpoint = self.bind(carry, &encryption, observe, max_joined_message)?;
         endpoint
             .listen(self.port)
             .map_err(|error| Failure::new(format!("--port {}: {error}", self.port)))?;
-        self.announce(carry, observe, &endpoint);
+        self.announce(carry, &encryption, observe, &endpoint);
         Ok(endpoint)
     }
 
-    fn bind(&self, carry: &Carry, observe: &Observe, max_joined_message: usize) -> Result<Endpoint, Failure> {
+    fn bind(
+        &self,
+        carry: &Carry,
+        encryption: &Encryption,
+        observe: &Observe,
+        max_joined_message: usize,
+    ) -> Result<Endpoint, Failure> {
         let mut config = carry.congestion.config();
         // The peer chooses the streams on which this side answers.
         config.streams.outbound = u16::MAX;
         carry.offer.apply_to_server(&mut config);
         carry.mobility.judge_bind(self.bind.is_some())?;
         Mobility::apply_to_server(&mut config);
+        encryption.apply_to_server(&mut config);
         carry.authenticate.apply(&mut config)?;
         carry.paths.apply_to_server(&mut config)?;
         carry.congestion.apply(&mut config)?;
@@ -59,6 +68,7 @@ impl Local {
                     .map(|address| SocketAddr::new(*address, self.udp_port))
                     .collect::<Vec<_>>(),
                 config.clone(),
+                encryption.clone(),
                 observe,
                 max_joined_message,
             )
@@ -79,7 +89,8 @@ impl Local {
         }
     }
 
-    fn announce(&self, carry: &Carry, observe: &Observe, endpoint: &Endpoint) {
+    fn announce(&self, carry: &Carry, encryption: &Encryption, observe: &Observe, endpoint: &Endpoint) {
+        let (encrypted, facts) = encryption.describe();
         let local = endpoint.local_addr();
         let (transport, udp_port) = match carry.transport {
             TransportKind::Udp => ("udp", Some(local.port())),
@@ -93,11 +104,11 @@ impl Local {
         let udp = udp_port.map_or(", raw IP".to_owned(), |port| format!(", UDP port {port}"));
         let record = json!({
             "event": "listening", "address": local.ip().to_string(), "addresses": addresses, "transport": transport,
-            "udp_port": udp_port, "port": self.port,
+            "udp_port": udp_port, "port": self.port, "encryption": facts,
         });
         observe.output().fact(
             format!(
-                "listening on {}{udp}, SCTP port {}",
+                "listening on {}{udp}, SCTP port {}; {encrypted}",
                 addresses.join(" and "),
                 self.port
             ),

@@ -10,6 +10,7 @@ mod commands;
 mod congestion;
 mod connect;
 mod delays;
+mod encryption;
 mod failure;
 mod interrupt;
 mod local;

@@ -4,12 +4,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use anabranch::{BindError, Config, Dscp, Endpoint, EndpointBuilder, LinkConfig, Transport};
+use anabranch::{BindError, Config, Dscp, DtlsLimit, Endpoint, EndpointBuilder, LinkConfig, Transport};
 use clap::{Arg, Args, ValueEnum, ValueHint};
 use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 
 use crate::authentication::Authenticate;
 use crate::congestion::CongestionArgs;
+use crate::encryption::{Encrypt, Encryption};
 use crate::failure::Failure;
 use crate::mobility::Mobility;
 use crate::output::Output;
@@ -143,6 +144,8 @@ pub(crate) struct Carry {
     #[arg(long, help_heading = CARRY, value_name = "NAME", default_value = "0", hide_default_value = true)]
     pub(crate) dscp: Dscp,
     #[command(flatten)]
+    pub(crate) encrypt: Encrypt,
+    #[command(flatten)]
     pub(crate) paths: PathArgs,
     #[command(flatten)]
     pub(crate) congestion: CongestionArgs,
@@ -160,6 +163,7 @@ impl Carry {
         &self,
         locals: &[SocketAddr],
         config: Config,
+        encryption: Encryption,
         observe: &Observe,
         max_joined_message: usize,
     ) -> Result<Endpoint, Failure> {
@@ -173,6 +177,7 @@ impl Carry {
             .transport(transport)
             .max_joined_message(max_joined_message);
         builder = self.mobility.build(self.with_links(builder, locals)?);
+        builder = encryption.build(builder);
         observe
             .record(builder)
             .bind_all(locals)
@@ -205,6 +210,13 @@ impl Carry {
 
     fn explain(&self, error: &BindError) -> Failure {
         match error {
+            BindError::Dtls(DtlsLimit::SeveralAddresses | DtlsLimit::Multipath) => Failure::new(
+                "--dtls: an association over DTLS has one path (RFC 8261); leave --path and --multipath out",
+            ),
+            BindError::Dtls(DtlsLimit::DynamicAddresses) => Failure::new(
+                "--dtls: an association over DTLS keeps its address; leave --watch-interfaces out",
+            ),
+            BindError::Dtls(DtlsLimit::RawIp) => Failure::new("--dtls needs UDP; leave --transport ip out"),
             BindError::Bind { address, source } if source.kind() == io::ErrorKind::AddrNotAvailable => {
                 let flag = if self.paths.names(address.ip()) {
                     "--path"

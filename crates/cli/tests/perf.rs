@@ -317,6 +317,7 @@ fn an_interrupted_client_and_its_server_tell_what_they_measured() {
     let server = perf_server(&["--one-off", "--interval", "0"]);
     let mut client = server.client(&["--time", "60", "--bidir", "--rate", "5mbit", "--interval", "0.1"]);
     let mut lines = lines(&mut client);
+    assert_eq!(next_record(&mut lines)["event"], "connected");
     assert_eq!(next_record(&mut lines)["event"], "start");
     let mut carried = [false; 2];
     while carried != [true; 2] {
@@ -349,6 +350,7 @@ fn an_interrupted_server_ends_its_clients_with_their_results() {
     let server = perf_server(&["--interval", "0"]);
     let mut client = server.client(&["--time", "60", "--rate", "5mbit", "--interval", "0.1"]);
     let mut lines = lines(&mut client);
+    assert_eq!(next_record(&mut lines)["event"], "connected");
     assert_eq!(next_record(&mut lines)["event"], "start");
     assert_eq!(next_record(&mut lines)["event"], "interval");
     server.program.interrupt();
@@ -525,7 +527,7 @@ fn a_client_that_stops_tells_what_both_sides_know() {
     let begun = Instant::now();
     let mut client = server.client(&["--time", "60", "--link", "rate=500kbit", "--interval", "0.5"]);
     let mut lines = lines(&mut client);
-    for expected in ["start", "interval", "interval", "interval"] {
+    for expected in ["connected", "start", "interval", "interval", "interval"] {
         assert_eq!(next_record(&mut lines)["event"], expected);
     }
     client.interrupt();

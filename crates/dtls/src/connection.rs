@@ -142,7 +142,7 @@ impl Connection {
             (dtls, timeout, result)
         }));
         let Ok((dtls, timeout, result)) = result else {
-            // What the library left behind is not used again.
+            // The state that the library left behind is not used any more.
             tracing::error!("the DTLS library panicked: this is a bug; the connection ends");
             self.end(DtlsError::Failed(
                 "the DTLS library panicked; this is a bug".to_owned(),

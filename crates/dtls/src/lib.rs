@@ -14,4 +14,4 @@ mod settings;
 pub use certificate::{Certificate, CertificateError, Fingerprint, FingerprintError};
 pub use connection::DtlsError;
 pub use peers::{Effects, MAX_PACKET, OVERHEAD, Peers};
-pub use settings::{DtlsConfig, Trust};
+pub use settings::{Check, DtlsConfig, Trust};

@@ -129,9 +129,7 @@ impl<K: Copy + Ord> Peers<K> {
     /// A datagram arrived. Datagrams that are not DTLS, or from strangers without a ClientHello, have no effect.
     pub fn handle_datagram(&mut self, now: Instant, key: K, datagram: &[u8], effects: &mut Effects<K>) {
         let hello = is_client_hello(datagram);
-        if let Some(connection) = self.established.get_mut(&key)
-            && !is_plain(datagram)
-        {
+        if let Some(connection) = self.established.get_mut(&key) {
             connection.handle_datagram(now, datagram, &mut self.collected);
             let taken = !self.collected.packets.is_empty();
             self.settle(now, key, effects);
@@ -332,13 +330,7 @@ impl<K: Copy + Ord> Timeouts<K> {
     }
 }
 
-/// Whether a datagram begins with a record that is not encrypted (epoch 0): anybody can send it, so that it must not reach a connection
-/// that is complete.
-fn is_plain(datagram: &[u8]) -> bool {
-    matches!(datagram, [20..=25, _, _, 0, 0, ..])
-}
-
-/// Whether a datagram begins with a ClientHello (RFC 6347 §4.2.2).
+/// Whether a datagram begins with a ClientHello without encryption, in epoch 0 (RFC 6347 §4.1, §4.2.2).
 fn is_client_hello(datagram: &[u8]) -> bool {
-    is_plain(datagram) && datagram[0] == HANDSHAKE && datagram.get(13) == Some(&CLIENT_HELLO)
+    matches!(datagram, [HANDSHAKE, _, _, 0, 0, ..]) && datagram.get(13) == Some(&CLIENT_HELLO)
 }

@@ -74,8 +74,11 @@ pub enum Trust {
     /// Peers with a certificate of one of these fingerprints.
     Fingerprints(Vec<Fingerprint>),
     /// Peers whose certificate (DER) the function accepts. It runs under the lock of all connections, so it should not wait.
-    Check(Arc<dyn Fn(&[u8]) -> bool + Send + Sync>),
+    Check(Check),
 }
+
+/// A function that decides about a certificate (DER).
+pub type Check = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 impl Trust {
     /// Whether a peer with this certificate is accepted.

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use anabranch_dtls::{Certificate, DtlsConfig, DtlsError, Effects, Fingerprint, OVERHEAD, Peers, Trust};
 
-/// A client and a server whose datagrams may be lost or changed on the way.
+/// A client and a server whose datagrams may be lost or changed by the network.
 struct Pair {
     now: Instant,
     sides: [Peers<u32>; 2],
-    /// Datagrams on the way: the receiver, its key of the sender, the bytes.
+    /// Datagrams in transit: the receiver, its key of the sender, the bytes.
     wire: VecDeque<(usize, u32, Vec<u8>)>,
     packets: [Vec<Vec<u8>>; 2],
     established: [Vec<Fingerprint>; 2],
@@ -273,7 +273,7 @@ fn a_peer_that_restarted_gets_a_new_connection() {
     );
 }
 
-/// What a stranger can send does not disturb a connection: plain records, garbage, and replays of all that was sent.
+/// Datagrams of strangers do not disturb a connection: plain records, garbage, and replays of all that was sent.
 #[test]
 fn strangers_do_not_disturb_a_connection() {
     let mut pair = Pair::new(config(), config());
@@ -380,6 +380,107 @@ fn complete_connections_are_bounded() {
     let now = pair.now;
     pair.sides[SERVER].handle_datagram(now, 9, &hello, &mut Effects::default());
     assert_eq!(pair.sides[SERVER].handshakes(), 0);
+}
+
+/// A client of DTLS 1.2 alone, as older stacks are.
+struct Old(dimpl::Dtls, Vec<Vec<u8>>);
+
+impl Old {
+    fn new(now: Instant) -> Self {
+        let certificate = Certificate::generate().unwrap();
+        let (text, key) = certificate.to_pem().unwrap();
+        let [certificate, private_key] = [text, key].map(|pem| der(&pem));
+        let certificate = dimpl::DtlsCertificate {
+            certificate,
+            private_key,
+        };
+        let mut dtls = dimpl::Dtls::new_12(Default::default(), certificate, now);
+        dtls.set_active(true);
+        dtls.handle_timeout(now).unwrap();
+        Self(dtls, Vec::new())
+    }
+
+    /// Its datagrams.
+    fn take(&mut self) -> Vec<Vec<u8>> {
+        let mut datagrams = Vec::new();
+        let mut buffer = vec![0; 20_000];
+        loop {
+            match self.0.poll_output(&mut buffer) {
+                dimpl::Output::Packet(datagram) => datagrams.push(datagram.to_vec()),
+                dimpl::Output::ApplicationData(data) => self.1.push(data.to_vec()),
+                dimpl::Output::Timeout(_) => return datagrams,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The bytes of a text in PEM format.
+fn der(pem: &str) -> Vec<u8> {
+    let digits: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
+    let value = |c: u8| match c {
+        b'A'..=b'Z' => c - b'A',
+        b'a'..=b'z' => c - b'a' + 26,
+        b'0'..=b'9' => c - b'0' + 52,
+        b'+' => 62,
+        _ => 63,
+    };
+    let digits: Vec<u8> = digits.bytes().filter(|c| *c != b'=').map(value).collect();
+    let word = |four: &[u8]| {
+        four.iter()
+            .fold(0_u32, |word, digit| word << 6 | u32::from(*digit))
+            << (6 * (4 - four.len()))
+    };
+    digits
+        .chunks(4)
+        .flat_map(|four| word(four).to_be_bytes()[1..four.len()].to_vec())
+        .collect()
+}
+
+#[test]
+fn a_peer_of_dtls_1_2_is_served_and_cannot_be_disturbed() {
+    let mut now = Instant::now();
+    let mut server: Peers<u32> = Peers::new(config());
+    let mut client = Old::new(now);
+    let mut hellos = Vec::new();
+    for _ in 0..10 {
+        now += Duration::from_millis(10);
+        for datagram in client.take() {
+            hellos.push(datagram.clone());
+            let mut effects = Effects::default();
+            server.handle_datagram(now, 1, &datagram, &mut effects);
+            for (_, answer) in effects.datagrams {
+                client.0.handle_packet(&answer).unwrap();
+            }
+        }
+    }
+    assert_eq!(server.connections(), 1);
+    // Alerts without encryption: fatal handshake_failure and close_notify.
+    for code in [[2, 40], [1, 0]] {
+        let mut alert = vec![21, 254, 253, 0, 0, 0, 0, 0, 0, 0, 9, 0, 2];
+        alert.extend_from_slice(&code);
+        hellos.push(alert);
+    }
+    for hello in &hellos {
+        server.handle_datagram(now, 1, hello, &mut Effects::default());
+    }
+    assert_eq!(server.connections(), 1);
+    let mut effects = Effects::default();
+    let packet = vec![7; 1200];
+    server.send(now, 1, &packet, &mut effects);
+    let [(_, datagram)] = &effects.datagrams[..] else {
+        panic!("one datagram")
+    };
+    assert_eq!(datagram.len(), 1200 + usize::from(OVERHEAD));
+    client.0.handle_packet(datagram).unwrap();
+    client.take();
+    assert_eq!(client.1, [packet]);
+    client.0.send_application_data(b"from the client").unwrap();
+    let mut effects = Effects::default();
+    for datagram in client.take() {
+        server.handle_datagram(now, 1, &datagram, &mut effects);
+    }
+    assert_eq!(effects.packets, [(1, b"from the client".to_vec())]);
 }
 
 proptest::proptest! {

@@ -73,16 +73,17 @@ fn every_text_to_change_is_there_once() {
 #[test]
 fn every_test_is_there() {
     for one in mutations() {
-        if let Some(binary) = one.binary.strip_prefix("library/") {
-            let file = crate_folder()
-                .join("../anabranch/tests")
-                .join(binary)
-                .with_extension("rs");
+        let folders = [("library/", "../anabranch/tests"), ("dtls/", "../dtls/tests")];
+        let elsewhere = folders
+            .into_iter()
+            .find_map(|(prefix, folder)| Some((one.binary.strip_prefix(prefix)?, folder)));
+        if let Some((binary, folder)) = elsewhere {
+            let file = crate_folder().join(folder).join(binary).with_extension("rs");
             let there = read(&file).contains(&format!("fn {}()", one.test));
             assert!(there, "{}: no {}", one.name, one.test);
             continue;
         }
-        let of_a_crate = ["proto", "netsim", "cli"].contains(&one.binary.as_str());
+        let of_a_crate = ["proto", "netsim", "cli", "dtls"].contains(&one.binary.as_str());
         let tests = crate_folder().join(match of_a_crate {
             true => format!("../{}/src", one.binary),
             false => "tests".to_owned(),

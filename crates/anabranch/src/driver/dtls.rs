@@ -37,7 +37,7 @@ impl DtlsDoor {
         }
     }
 
-    /// Calls the connections. What arrived in clear text and what must be sent is returned; ends wait for [`Hub::keep_dtls`].
+    /// Calls the connections. Packets in clear text and datagrams to be sent are returned; ends wait for [`Hub::keep_dtls`].
     fn call(
         &self,
         call: impl FnOnce(&mut Peers<SocketAddr>, std::time::Instant, &mut Effects<SocketAddr>),
@@ -89,7 +89,7 @@ impl Hub {
             .map_or(0, |(_, datagram)| datagram.len());
         for (_, datagram) in &effects.datagrams {
             // Packets of one length have one length when they are encrypted. If DTLS adds a message of its own, it leaves alone.
-            let fits = datagram.len() <= batch.segment && buffer.len() % batch.segment.max(1) == 0;
+            let fits = datagram.len() <= batch.segment && buffer.len().is_multiple_of(batch.segment.max(1));
             if fits {
                 buffer.extend_from_slice(datagram);
             } else {

@@ -97,6 +97,8 @@ pub(crate) struct Listener {
     pub(crate) program: Running,
     pub(crate) lines: BufReader<ChildStdout>,
     pub(crate) udp_port: String,
+    /// The first line.
+    pub(crate) said: Value,
 }
 
 pub(crate) const LISTEN: [&str; 6] = ["listen", "--bind", "127.0.0.1", "--udp-port", "0", "--json"];
@@ -120,6 +122,7 @@ pub(crate) fn ready(mut command: Command) -> Listener {
         program: Running(child),
         lines,
         udp_port: port.to_string(),
+        said: ready,
     }
 }
 

@@ -1,0 +1,158 @@
+//! `--dtls`: certificates, fingerprints, and the first line of the output, which says what is encrypted.
+
+use anabranch::{Certificate, Fingerprint};
+use serde_json::Value;
+
+mod common;
+
+use common::{Listener, anabranch, directory, event, listen, ready, records, refuses, run, text};
+
+/// A listener that echoes over DTLS, and what it said of its encryption.
+fn encrypted(more: &[&str]) -> (Listener, Value) {
+    let mut command = anabranch(&["listen", "--bind", "127.0.0.1", "--udp-port", "0", "--json"]);
+    command.args(["--echo", "--dtls"]).args(more);
+    let listener = ready(command);
+    let facts = listener.said["encryption"].clone();
+    (listener, facts)
+}
+
+fn ping(udp_port: &str, more: &[&str]) -> std::process::Output {
+    let mut args = vec!["ping", "127.0.0.1", "--count", "2", "--interval", "1ms", "--json"];
+    args.extend(["--udp-port", udp_port]);
+    args.extend(more);
+    run(&args)
+}
+
+fn fingerprint(facts: &Value) -> String {
+    facts["fingerprint"].as_str().expect("a fingerprint").to_owned()
+}
+
+#[test]
+fn the_first_line_says_what_is_encrypted() {
+    let (listener, facts) = encrypted(&[]);
+    assert_eq!(facts["protocol"], "DTLS");
+    let own = fingerprint(&facts);
+    for (more, checked) in [
+        (&["--dtls"][..], false),
+        (&["--dtls", "--fingerprint", &own], true),
+    ] {
+        let pinged = ping(&listener.udp_port, more);
+        assert!(pinged.status.success(), "{}", text(&pinged.stderr));
+        let told = records(&text(&pinged.stdout));
+        assert_eq!(told[0]["event"], "connected");
+        assert_eq!(told[0]["encryption"]["peer_fingerprint"], own.as_str());
+        assert_eq!(told[0]["encryption"]["checked"], checked);
+        let summary = event(&told, "summary");
+        assert_eq!(summary["negotiated"]["zero_checksum"], true);
+        assert_eq!(summary["equal"], 2, "{summary}");
+    }
+    let plain = listen(&["--echo"]);
+    assert_eq!(plain.said["encryption"], Value::Null);
+    let told = records(&text(&ping(&plain.udp_port, &[]).stdout));
+    assert_eq!(told[0]["encryption"], Value::Null);
+    let lines = text(&run(&["ping", "127.0.0.1", "--count", "1", "--udp-port", &plain.udp_port]).stdout);
+    assert!(
+        lines.lines().next().unwrap().ends_with("; not encrypted"),
+        "{lines}"
+    );
+}
+
+#[test]
+fn a_certificate_of_a_file_is_used_and_checked_by_both() {
+    let directory = directory("certificates");
+    let make = |name: &str| {
+        let one = Certificate::generate().unwrap();
+        let (certificate, key) = one.to_pem().unwrap();
+        let files = [("pem", certificate), ("key", key)].map(|(kind, text)| {
+            let path = directory.join(format!("{name}.{kind}"));
+            std::fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        });
+        (one.fingerprint().to_string(), files)
+    };
+    let (client, client_files) = make("client");
+    let (server, server_files) = make("server");
+    let (other, other_files) = make("other");
+    let (listener, facts) = encrypted(&[
+        "--cert",
+        &server_files[0],
+        "--key",
+        &server_files[1],
+        "--fingerprint",
+        &client,
+    ]);
+    assert_eq!(fingerprint(&facts), server);
+    let with = |files: &[String; 2], expected: &str| {
+        ping(
+            &listener.udp_port,
+            &[
+                "--dtls",
+                "--cert",
+                &files[0],
+                "--key",
+                &files[1],
+                "--fingerprint",
+                expected,
+            ],
+        )
+    };
+    let pinged = with(&client_files, &server);
+    assert!(pinged.status.success(), "{}", text(&pinged.stderr));
+    for (files, expected, reason) in [
+        (&client_files, &other, server.as_str()),
+        (
+            &other_files,
+            &server,
+            "it may have refused this endpoint's certificate",
+        ),
+    ] {
+        let refused = with(files, expected);
+        assert!(!refused.status.success());
+        assert!(
+            text(&refused.stderr).contains(reason),
+            "{}",
+            text(&refused.stderr)
+        );
+    }
+    let wrong_key = ["--dtls", "--cert", &client_files[0], "--key", &other_files[1]];
+    let mut ping_wrong = vec!["ping", "127.0.0.1"];
+    ping_wrong.extend(wrong_key);
+    refuses(&[(&ping_wrong, "the private key is not that of the certificate")]);
+}
+
+#[test]
+fn mistakes_name_the_flag() {
+    let print = Fingerprint::of(b"").to_string();
+    refuses(&[
+        (&["ping", "127.0.0.1", "--fingerprint", &print], "--dtls"),
+        (
+            &["ping", "127.0.0.1", "--dtls", "--fingerprint", "AB"],
+            "is not a SHA-256 fingerprint",
+        ),
+        (&["ping", "127.0.0.1", "--dtls", "--cert", "x.pem"], "--key"),
+        (
+            &[
+                "ping",
+                "127.0.0.1",
+                "--dtls",
+                "--cert",
+                "/nowhere/x",
+                "--key",
+                "/nowhere/y",
+            ],
+            "--cert: cannot read /nowhere/x",
+        ),
+        (
+            &["ping", "127.0.0.1", "--dtls", "--watch-interfaces"],
+            "leave --watch-interfaces out",
+        ),
+        (
+            &["listen", "--dtls", "--path", "127.0.0.1", "--path", "127.0.0.2"],
+            "leave --path and --multipath out",
+        ),
+        (
+            &["listen", "--dtls", "--transport", "ip"],
+            "leave --transport ip out",
+        ),
+    ]);
+}
