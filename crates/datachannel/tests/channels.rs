@@ -1,0 +1,433 @@
+//! Channels between two simulated hosts.
+
+use std::time::Duration;
+
+use anabranch_datachannel::{
+    ChannelConfig, ChannelEvent, ChannelId, ChannelLimits, ChannelMessage, ChannelSendError, Channels,
+    OpenError, Role,
+};
+use anabranch_netsim::{LinkConfig, LossModel, Probability};
+use anabranch_proto::{Config, Ppid, Reliability, SendOptions, StreamId};
+use anabranch_testkit::{Pair, Setup, Side};
+use bytes::Bytes;
+
+struct Peers {
+    pair: Pair,
+    channels: [Channels; 2],
+    events: [Vec<ChannelEvent>; 2],
+    /// Whether each side reads.
+    reads: [bool; 2],
+}
+
+fn text(text: &str) -> ChannelMessage {
+    ChannelMessage {
+        is_text: true,
+        bytes: Bytes::copy_from_slice(text.as_bytes()),
+    }
+}
+
+fn binary(bytes: impl Into<Bytes>) -> ChannelMessage {
+    ChannelMessage {
+        is_text: false,
+        bytes: bytes.into(),
+    }
+}
+
+fn limits() -> ChannelLimits {
+    let mut limits = ChannelLimits::default();
+    limits.peer_max_message = limits.max_message;
+    limits
+}
+
+impl Peers {
+    fn new(link: LinkConfig, config: Config) -> Self {
+        Self::with(link, config, limits())
+    }
+
+    fn with(link: LinkConfig, mut config: Config, limits: ChannelLimits) -> Self {
+        config.streams.outbound = 1024;
+        let mut pair = Setup::new(11).path(link).config(config).connect();
+        let channels = [Role::Client, Role::Server].map(|role| Channels::new(role, limits));
+        for side in Side::BOTH {
+            let now = pair.now();
+            let association = pair.association_mut(side);
+            Channels::prepare(association, now);
+        }
+        Self {
+            pair,
+            channels,
+            events: Default::default(),
+            reads: [true; 2],
+        }
+    }
+
+    fn plain() -> Self {
+        Self::new(
+            LinkConfig::default().with_delay(Duration::from_millis(5)),
+            Config::default(),
+        )
+    }
+
+    /// Gives the events of the associations to the channels, and reads.
+    fn pump(&mut self) {
+        for side in Side::BOTH {
+            let place = side as usize;
+            for event in self.pair.events(side) {
+                let now = self.pair.now();
+                self.channels[place].handle_event(self.pair.association_mut(side), now, &event);
+            }
+            while self.reads[place] {
+                let now = self.pair.now();
+                let Some(event) = self.channels[place].poll_event(self.pair.association_mut(side), now)
+                else {
+                    break;
+                };
+                self.events[place].push(event);
+            }
+        }
+    }
+
+    fn run(&mut self, millis: u64) {
+        for _ in 0..millis {
+            self.pump();
+            self.pair.run_ms(1);
+        }
+        self.pump();
+    }
+
+    fn open(&mut self, side: Side, config: ChannelConfig) -> Result<ChannelId, OpenError> {
+        let now = self.pair.now();
+        self.channels[side as usize].open(self.pair.association_mut(side), now, config)
+    }
+
+    fn send(&mut self, side: Side, id: ChannelId, message: ChannelMessage) -> Result<(), ChannelSendError> {
+        let now = self.pair.now();
+        self.channels[side as usize].send(self.pair.association_mut(side), now, id, message)
+    }
+
+    fn close(&mut self, side: Side, id: ChannelId) {
+        let now = self.pair.now();
+        self.channels[side as usize].close(self.pair.association_mut(side), now, id);
+    }
+
+    fn take(&mut self, side: Side) -> Vec<ChannelEvent> {
+        std::mem::take(&mut self.events[side as usize])
+    }
+
+    fn messages(&mut self, side: Side, id: ChannelId) -> Vec<ChannelMessage> {
+        let events = self.take(side);
+        let of_channel = events.into_iter().filter_map(|event| match event {
+            ChannelEvent::Message(from, message) if from == id => Some(message),
+            _ => None,
+        });
+        of_channel.collect()
+    }
+}
+
+#[test]
+fn channels_open_from_both_sides_with_their_numbers() {
+    let mut peers = Peers::plain();
+    let config = ChannelConfig::new("chat")
+        .protocol("json")
+        .ordered(false)
+        .reliability(Reliability::Lifetime(Duration::from_millis(300)))
+        .priority(512);
+    let ours = peers.open(Side::A, config.clone()).unwrap();
+    let theirs = peers.open(Side::Z, ChannelConfig::new("")).unwrap();
+    assert_eq!(
+        (ours, theirs),
+        (ChannelId(0), ChannelId(1)),
+        "RFC 8832 §6: even and odd"
+    );
+    // Messages need not wait for the confirmation.
+    peers.send(Side::A, ours, text("early")).unwrap();
+    peers.run(100);
+    assert_eq!(
+        peers.take(Side::A),
+        [
+            ChannelEvent::Accepted(theirs, ChannelConfig::new("")),
+            ChannelEvent::Opened(ours)
+        ]
+    );
+    assert_eq!(
+        peers.take(Side::Z),
+        [
+            ChannelEvent::Accepted(ours, config),
+            ChannelEvent::Message(ours, text("early")),
+            ChannelEvent::Opened(theirs),
+        ]
+    );
+}
+
+#[test]
+fn texts_and_bytes_of_all_sizes_arrive_also_empty_ones() {
+    let mut peers = Peers::plain();
+    let id = peers.open(Side::A, ChannelConfig::new("all")).unwrap();
+    peers.run(50);
+    let sizes = [1, 2, 1199, 1200, 65_536, 262_144];
+    let mut sent = vec![text(""), binary(Bytes::new()), text("äöü")];
+    sent.extend(sizes.map(|len| binary((0..len).map(|place| place as u8).collect::<Vec<_>>())));
+    for from in Side::BOTH {
+        let to = from.other();
+        for message in &sent {
+            peers.send(from, id, message.clone()).unwrap();
+            peers.run(200);
+        }
+        assert!(peers.messages(to, id) == sent);
+    }
+    let large = binary(vec![0; 262_145]);
+    assert_eq!(
+        peers.send(Side::A, id, large),
+        Err(ChannelSendError::TooLarge {
+            size: 262_145,
+            limit: 262_144
+        })
+    );
+}
+
+/// RFC 8831 §6.7: either side closes, both are told, and the number is used again.
+#[test]
+fn closed_numbers_are_used_again() {
+    for closing in Side::BOTH {
+        let mut peers = Peers::plain();
+        for round in 0..3 {
+            let id = peers
+                .open(Side::A, ChannelConfig::new(format!("{round}")))
+                .unwrap();
+            assert_eq!(id, ChannelId(0));
+            peers.run(50);
+            peers.send(closing, id, text("the last")).unwrap();
+            peers.close(closing, id);
+            assert_eq!(
+                peers.send(closing, id, text("too late")),
+                Err(ChannelSendError::Closed)
+            );
+            peers.run(500);
+            for side in Side::BOTH {
+                let events = peers.take(side);
+                assert_eq!(
+                    events.last(),
+                    Some(&ChannelEvent::Closed(id)),
+                    "{side:?} {events:?}"
+                );
+                let came = events.contains(&ChannelEvent::Message(id, text("the last")));
+                assert_eq!(came, side != closing, "sent before the close");
+            }
+        }
+    }
+}
+
+#[test]
+fn sixty_channels_carry_messages_at_the_same_time_and_close() {
+    let mut peers = Peers::new(
+        LinkConfig::default()
+            .with_delay(Duration::from_millis(5))
+            .with_loss(LossModel::Bernoulli(Probability::percent(5.0))),
+        Config::default(),
+    );
+    let ids: Vec<_> = (0..60)
+        .map(|number| {
+            let side = if number % 2 == 0 { Side::A } else { Side::Z };
+            peers.open(side, ChannelConfig::new(format!("{number}"))).unwrap()
+        })
+        .collect();
+    peers.run(500);
+    for (number, id) in ids.iter().enumerate() {
+        peers
+            .send(Side::A, *id, text(&format!("message {number}")))
+            .unwrap();
+    }
+    peers.run(4000);
+    let events = peers.take(Side::Z);
+    for (number, id) in ids.iter().enumerate() {
+        let expected = ChannelEvent::Message(*id, text(&format!("message {number}")));
+        assert!(events.contains(&expected), "{number}");
+    }
+    for id in &ids {
+        peers.close(Side::A, *id);
+    }
+    peers.run(10_000);
+    for side in Side::BOTH {
+        let events = peers.take(side);
+        let closed = events
+            .iter()
+            .filter(|event| matches!(event, ChannelEvent::Closed(_)))
+            .count();
+        assert_eq!(closed, 60, "{side:?}");
+    }
+}
+
+#[test]
+fn negotiated_channels_need_no_announcement() {
+    let mut peers = Peers::plain();
+    let config = ChannelConfig::new("both know").negotiated(7);
+    for side in Side::BOTH {
+        assert_eq!(peers.open(side, config.clone()), Ok(ChannelId(7)));
+        assert_eq!(peers.open(side, config.clone()), Err(OpenError::InvalidNumber(7)));
+    }
+    peers.send(Side::Z, ChannelId(7), text("hello")).unwrap();
+    peers.run(50);
+    assert_eq!(peers.take(Side::Z), [ChannelEvent::Opened(ChannelId(7))]);
+    assert_eq!(
+        peers.take(Side::A),
+        [
+            ChannelEvent::Opened(ChannelId(7)),
+            ChannelEvent::Message(ChannelId(7), text("hello"))
+        ]
+    );
+}
+
+/// With losses, messages of a channel with few retransmissions are missing, and those of a reliable one are not.
+#[test]
+fn unreliable_channels_lose_and_reliable_ones_do_not() {
+    let lossy = LinkConfig::default()
+        .with_delay(Duration::from_millis(10))
+        .with_loss(LossModel::Bernoulli(Probability::percent(20.0)));
+    let mut peers = Peers::new(lossy, Config::default());
+    let reliable = peers
+        .open(Side::A, ChannelConfig::new("reliable").ordered(false))
+        .unwrap();
+    let lossy = ChannelConfig::new("lossy")
+        .ordered(false)
+        .reliability(Reliability::Retransmissions(0));
+    let lossy = peers.open(Side::A, lossy).unwrap();
+    peers.run(3000);
+    peers.take(Side::Z);
+    for number in 0..200 {
+        for id in [reliable, lossy] {
+            peers.send(Side::A, id, binary(vec![number; 1000])).unwrap();
+        }
+        peers.run(10);
+    }
+    peers.run(10_000);
+    let events = peers.take(Side::Z);
+    let count = |id| {
+        events
+            .iter()
+            .filter(|event| matches!(event, ChannelEvent::Message(from, _) if *from == id))
+            .count()
+    };
+    assert_eq!(count(reliable), 200);
+    assert!((100..195).contains(&count(lossy)), "{}", count(lossy));
+}
+
+/// A slow application slows the peer: the receive window closes, and nothing is lost.
+#[test]
+fn a_slow_reader_stops_the_sender() {
+    let mut config = Config::default();
+    config.buffers.growth = 1;
+    let mut peers = Peers::new(LinkConfig::default().with_delay(Duration::from_millis(1)), config);
+    let id = peers.open(Side::A, ChannelConfig::new("bulk")).unwrap();
+    peers.run(50);
+    peers.reads[Side::Z as usize] = false;
+    let mut sent = 0;
+    for _ in 0..2000 {
+        while peers.send(Side::A, id, binary(vec![1; 16_384])).is_ok() {
+            sent += 1;
+        }
+        peers.run(1);
+    }
+    assert!((64..2000).contains(&sent), "{sent} messages of 16 KiB");
+    assert!(peers.channels[0].buffered_amount(peers.pair.association_mut(Side::A), id) > 0);
+    peers.reads[Side::Z as usize] = true;
+    peers.run(5000);
+    assert_eq!(peers.messages(Side::Z, id).len(), sent);
+}
+
+/// A peer that breaks the rules: its channels are refused, others stay.
+#[test]
+fn wrong_announcements_are_refused() {
+    let mut peers = Peers::plain();
+    let good = peers.open(Side::A, ChannelConfig::new("good")).unwrap();
+    peers.run(50);
+    peers.take(Side::Z);
+    let open = |kind: u8| vec![3, kind, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    // An odd number of the client, a type that does not exist, a short message, a second announcement.
+    for (stream, message) in [(5, open(0)), (6, open(9)), (8, vec![3, 0]), (good.0, open(0))] {
+        let now = peers.pair.now();
+        let options = SendOptions::default().ppid(Ppid(50));
+        let association = peers.pair.association_mut(Side::A);
+        association
+            .send(now, StreamId(stream), message.into(), options)
+            .unwrap();
+    }
+    // A message of no channel, and of a kind that no channel has.
+    for (stream, ppid) in [(10, 53), (good.0, 99)] {
+        let now = peers.pair.now();
+        let options = SendOptions::default().ppid(Ppid(ppid));
+        let association = peers.pair.association_mut(Side::A);
+        association
+            .send(now, StreamId(stream), "?".into(), options)
+            .unwrap();
+    }
+    peers.run(500);
+    assert_eq!(peers.take(Side::Z), []);
+    peers.send(Side::A, good, text("still here")).unwrap();
+    peers.run(50);
+    assert_eq!(peers.messages(Side::Z, good), [text("still here")]);
+}
+
+#[test]
+fn a_message_larger_than_announced_closes_the_channel() {
+    let mut limits = limits();
+    limits.max_message = 1000;
+    let mut peers = Peers::with(
+        LinkConfig::default().with_delay(Duration::from_millis(1)),
+        Config::default(),
+        limits,
+    );
+    let id = peers.open(Side::A, ChannelConfig::new("large")).unwrap();
+    peers.run(50);
+    peers.take(Side::Z);
+    peers.send(Side::A, id, binary(vec![0; 1001])).unwrap();
+    peers.run(200);
+    assert_eq!(peers.take(Side::Z), [ChannelEvent::Closed(id)]);
+    assert_eq!(
+        peers.take(Side::A),
+        [ChannelEvent::Opened(id), ChannelEvent::Closed(id)]
+    );
+}
+
+#[test]
+fn the_number_of_channels_is_bounded() {
+    let mut limits = limits();
+    limits.max_channels = 3;
+    let mut peers = Peers::with(
+        LinkConfig::default().with_delay(Duration::from_millis(1)),
+        Config::default(),
+        limits,
+    );
+    let ids: Vec<_> = (0..3)
+        .map(|_| peers.open(Side::A, ChannelConfig::new("")).unwrap())
+        .collect();
+    assert_eq!(
+        peers.open(Side::A, ChannelConfig::new("")),
+        Err(OpenError::NoNumber)
+    );
+    // The peer has one of its own, so that one of these is refused.
+    peers.open(Side::Z, ChannelConfig::new("")).unwrap();
+    peers.run(300);
+    let closed = peers
+        .take(Side::A)
+        .into_iter()
+        .filter(|event| matches!(event, ChannelEvent::Closed(_)));
+    assert!(closed.count() >= 1, "{ids:?}");
+}
+
+#[test]
+fn labels_and_lifetimes_that_do_not_fit_are_errors() {
+    let mut peers = Peers::plain();
+    let long = "x".repeat(65_536);
+    assert_eq!(
+        peers.open(Side::A, ChannelConfig::new(long)),
+        Err(OpenError::TooLong)
+    );
+    for reliability in [
+        Reliability::Lifetime(Duration::from_micros(1500)),
+        Reliability::Lifetime(Duration::from_secs(1 << 23)),
+        Reliability::Priority(1),
+    ] {
+        let config = ChannelConfig::new("").reliability(reliability);
+        assert_eq!(peers.open(Side::A, config), Err(OpenError::Reliability));
+    }
+}
