@@ -58,7 +58,9 @@ experimental.fields = all
 
 local malformed = ProtoExpert.new("anabranch.malformed", "The lengths and counts of the chunk do not agree",
     expert.group.MALFORMED, expert.severity.ERROR)
-experimental.experts = { malformed }
+local quoted = ProtoExpert.new("anabranch.quoted", "The ICMP message quotes only the beginning of the chunk",
+    expert.group.PROTOCOL, expert.severity.NOTE)
+experimental.experts = { malformed, quoted }
 
 -- Reads a chunk from front to back. `take` returns nothing beyond the chunk's end, which ends the chunk's dissection.
 local function reader(range)
@@ -99,12 +101,14 @@ local function data(tree, flags, take, left, interleaved)
     tree:add(f.payload, take(left()))
 end
 
--- `count` blocks of offsets from `base`.
-local function blocks(tree, take, count, base, first, last)
+local PSNS, TSNS = 0x1000000, 0x100000000
+
+-- `count` blocks of offsets from `base`, a number that wraps at `numbers`.
+local function blocks(tree, take, count, base, numbers, first, last)
     for _ = 1, count do
         local block = take(4)
-        tree:add(first, block(0, 2), base + block(0, 2):uint())
-        tree:add(last, block(2, 2), base + block(2, 2):uint())
+        tree:add(first, block(0, 2), (base + block(0, 2):uint()) % numbers)
+        tree:add(last, block(2, 2), (base + block(2, 2):uint()) % numbers)
     end
 end
 
@@ -132,32 +136,39 @@ local DISSECT = {
             path:add(f.share, take(4))
             local count = take(2):uint()
             take(2)
-            blocks(path, take, count, word(1, 3):uint(), f.gap_start, f.gap_end)
+            blocks(path, take, count, word(1, 3):uint(), PSNS, f.gap_start, f.gap_end)
         end
         for _ = 1, duplicates do transmission(tree, take, f.duplicate) end
         if bit.band(flags:uint(), 1) ~= 0 then
             local count = take(2):uint()
             take(2)
-            blocks(tree, take, count, cumulative:uint(), f.renegable_start, f.renegable_end)
+            blocks(tree, take, count, cumulative:uint(), TSNS, f.renegable_start, f.renegable_end)
         end
     end,
 }
 
 local chunk_types = Field.new("sctp.chunk_type")
+local icmp, icmpv6 = Field.new("icmp.type"), Field.new("icmpv6.type")
 
-function experimental.dissector(buffer, pinfo, root)
+function experimental.dissector(frame, pinfo, root)
+    local in_icmp = icmp() or icmpv6()
     for _, found in ipairs({ chunk_types() }) do
-        local at = found.offset
+        -- Not `frame`: the offset counts in the bytes that a dissector reassembled or decrypted, if one did.
+        local source, at = found.source, found.offset
         for _, kind in ipairs(KINDS) do
-            if found.value == experimental.prefs[kind.key] and at + 4 <= buffer:len() then
-                local length = buffer(at + 2, 2):uint()
-                local there = math.max(math.min(length, buffer:len() - at), 4)
-                local tree = root:add(experimental, buffer(at, there), kind.name)
-                tree:add(f.chunk, buffer(at, 1), kind.name)
-                local take, left = reader(buffer(at, there))
+            if found.value == experimental.prefs[kind.key] and at + 4 <= source:len() then
+                local length = source(at + 2, 2):uint()
+                local there = math.max(math.min(length, source:len() - at), 4)
+                local tree = root:add(experimental, source(at, there), kind.name)
+                tree:add(f.chunk, source(at, 1), kind.name)
+                local take, left = reader(source(at, there))
                 take(4)
-                local whole = pcall(DISSECT[kind.key], tree, buffer(at + 1, 1), take, left)
-                if not whole or left() > 0 or there < length then tree:add_proto_expert_info(malformed) end
+                local whole = pcall(DISSECT[kind.key], tree, source(at + 1, 1), take, left)
+                if in_icmp and there < length then
+                    tree:add_proto_expert_info(quoted)
+                elseif not whole or left() > 0 or there < length then
+                    tree:add_proto_expert_info(malformed)
+                end
                 pinfo.cols.info:append(" " .. kind.name)
             end
         end
@@ -203,13 +214,33 @@ local function chunks_fit(buffer)
     return at - length < 4
 end
 
+-- The numbers of the chunk types that standards define (IANA's registry, RFC 8260, the NR-SACK draft).
+local STANDARD = {}
+for number = 0, 16 do STANDARD[number] = true end
+for _, number in ipairs({ 64, 128, 129, 130, 132, 192, 193, 194 }) do STANDARD[number] = true end
+
+-- Whether every chunk of a datagram that chunks fill has a known type.
+local function types_known(buffer)
+    local known = {}
+    for _, kind in ipairs(KINDS) do known[experimental.prefs[kind.key]] = true end
+    local at = 12
+    while at < buffer:len() do
+        local number = buffer(at, 1):uint()
+        if not STANDARD[number] and not known[number] then return false end
+        local chunk = buffer(at + 2, 2):uint()
+        at = at + chunk + (-chunk) % 4
+    end
+    return true
+end
+
 over_udp:register_heuristic("udp", function(buffer, pinfo, root)
     if buffer:len() < 16 or not chunks_fit(buffer) then return false end
     if buffer:reported_len() ~= buffer:len() then return false end
     if buffer(0, 2):uint() == 0 or buffer(2, 2):uint() == 0 then return false end
     local checksum = bit.tobit(buffer(8, 4):le_uint())
-    -- RFC 9653: zero is an acceptable checksum if both sides agreed; a tag of zero belongs to an INIT, which has a checksum.
-    local is_zero = checksum == 0 and buffer(4, 4):uint() ~= 0
+    -- RFC 9653: zero is an acceptable checksum if both sides agreed; a tag of zero belongs to an INIT, which has a checksum. A record of
+    -- DTLS may have zeros there too, so the types of the chunks must be known.
+    local is_zero = checksum == 0 and buffer(4, 4):uint() ~= 0 and types_known(buffer)
     if not is_zero and checksum ~= crc32c(buffer:bytes()) then return false end
     Dissector.get("sctp"):call(buffer, pinfo, root)
     return true
