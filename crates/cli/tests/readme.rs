@@ -151,7 +151,7 @@ impl Page {
         self.printed.push_str(&String::from_utf8_lossy(&output));
     }
 
-    /// Runs a command of the page; only the program that cargo would build and the UDP port are replaced.
+    /// Runs a command of the page; only the program that cargo would build, the UDP port and the script's path are replaced.
     fn command(&mut self, shown: &str) {
         let mut line = shown.replace("cargo run --release --bin anabranch -- ", "anabranch ");
         for command in ["listen", "send", "ping", "perf server", "perf client"] {
@@ -159,6 +159,8 @@ impl Page {
             line = line.replace(&format!("anabranch {command}"), &port);
         }
         line = line.replace("9899", &self.port);
+        let script = root().join("wireshark/anabranch.lua");
+        line = line.replace("wireshark/anabranch.lua", script.to_str().expect("UTF-8"));
         let programs = ["anabranch ", "grep ", "tshark ", "printf ", "seq "];
         if line.starts_with("anabranch listen") || line.starts_with("anabranch perf server") {
             self.start(&line);

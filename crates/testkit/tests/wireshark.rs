@@ -380,6 +380,28 @@ fn a_chunk_in_an_icmp_message_may_be_cut_off() {
 }
 
 #[test]
+fn the_page_about_captures_lists_every_field() {
+    let read = |path: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+        std::fs::read_to_string(path).unwrap()
+    };
+    let (script, page) = (
+        read("wireshark/anabranch.lua"),
+        read("docs/how-to/read-a-capture.md"),
+    );
+    let names: Vec<&str> = script
+        .split("(\"anabranch.")
+        .skip(1)
+        .filter_map(|rest| rest.split_once('"').map(|(name, _)| name))
+        .collect();
+    assert!(names.len() > 25, "{names:?}");
+    for name in names {
+        let listed = [format!("`{name}`"), format!("`anabranch.{name}`")];
+        assert!(listed.iter().any(|name| page.contains(name)), "{name}");
+    }
+}
+
+#[test]
 fn other_numbers_are_preferences() {
     let capture = Capture::new("numbers", &[packet(&ForwardPsn(transmission(2, 77)), Some(230))]);
     assert_eq!(capture.fields(&[], &["anabranch.new_cum_psn"]), [""]);
