@@ -97,6 +97,9 @@ pub enum OpenError {
     /// No number is left.
     #[error("all numbers of channels are in use; close channels, and wait until they are closed")]
     NoNumber,
+    /// The session is not connected yet.
+    #[error("the session is not connected yet; wait for the event `Connected`")]
+    NotConnected,
     /// The lifetime of the channel's messages is not a number of milliseconds that the protocol can carry, or the reliability is another.
     #[error(
         "a channel's messages have a lifetime of whole milliseconds, at most 2^32 - 1, or a limit of retransmissions, or none"
@@ -369,8 +372,7 @@ impl Channels {
             Role::Client => 0,
             Role::Server => 1,
         };
-        let last = streams.min(NO_STREAM);
-        (first..last)
+        (first..streams)
             .step_by(2)
             .find(|id| !self.channels.contains_key(id))
     }
@@ -489,8 +491,8 @@ impl Channels {
     /// The peer announced a channel.
     fn on_open(&mut self, association: &mut Association, now: Timestamp, id: u16, config: ChannelConfig) {
         let is_theirs = match self.role {
-            Role::Client => id % 2 == 1,
-            Role::Server => id % 2 == 0,
+            Role::Client => !id.is_multiple_of(2),
+            Role::Server => id.is_multiple_of(2),
         };
         let is_full = self.channels.len() >= self.limits.max_channels;
         if !is_theirs || is_full || self.channels.contains_key(&id) || id >= association.outbound_streams() {

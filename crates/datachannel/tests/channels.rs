@@ -277,6 +277,24 @@ fn negotiated_channels_need_no_announcement() {
     );
 }
 
+/// RFC 8832 §6: the announcement is lost and sent once more; an unordered message that was sent right after it must not arrive first.
+#[test]
+fn nothing_passes_the_announcement_of_a_channel() {
+    let mut peers = Peers::plain();
+    peers.run(10);
+    let id = peers
+        .open(Side::A, ChannelConfig::new("x").ordered(false))
+        .unwrap();
+    peers.pair.cut(0, true);
+    peers.pair.run_ms(1);
+    peers.pair.cut(0, false);
+    peers.send(Side::A, id, text("early")).unwrap();
+    peers.run(3000);
+    let events = peers.take(Side::Z);
+    assert!(matches!(events[0], ChannelEvent::Accepted(..)), "{events:?}");
+    assert_eq!(events[1..], [ChannelEvent::Message(id, text("early"))]);
+}
+
 /// With losses, messages of a channel with few retransmissions are missing, and those of a reliable one are not.
 #[test]
 fn unreliable_channels_lose_and_reliable_ones_do_not() {

@@ -73,7 +73,11 @@ fn every_text_to_change_is_there_once() {
 #[test]
 fn every_test_is_there() {
     for one in mutations() {
-        let folders = [("library/", "../anabranch/tests"), ("dtls/", "../dtls/tests")];
+        let folders = [
+            ("library/", "../anabranch/tests"),
+            ("dtls/", "../dtls/tests"),
+            ("datachannel/", "../datachannel/tests"),
+        ];
         let elsewhere = folders
             .into_iter()
             .find_map(|(prefix, folder)| Some((one.binary.strip_prefix(prefix)?, folder)));

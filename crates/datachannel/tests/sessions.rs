@@ -1,0 +1,325 @@
+//! Sessions that exchange datagrams in memory.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anabranch_datachannel::{
+    ChannelConfig, ChannelEvent, ChannelId, ChannelMessage, Datagram, Session, SessionConfig, SessionEnd,
+    SessionError, SessionEvent,
+};
+use anabranch_dtls::{Certificate, DtlsError};
+use bytes::Bytes;
+
+const OFFERER: usize = 0;
+const ANSWERER: usize = 1;
+
+fn address(side: usize) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1 + side as u8], 4000 + side as u16))
+}
+
+fn config(side: usize) -> SessionConfig {
+    SessionConfig::new(Certificate::generate().unwrap(), [address(side)])
+}
+
+struct Pair {
+    now: Instant,
+    sides: [Session; 2],
+    wire: VecDeque<Datagram>,
+    events: [Vec<SessionEvent>; 2],
+    longest: usize,
+}
+
+impl Pair {
+    fn new(offerer: SessionConfig, answerer: SessionConfig) -> Self {
+        Self::changed(offerer, answerer, |answer| answer)
+    }
+
+    fn changed(
+        offerer: SessionConfig,
+        answerer: SessionConfig,
+        change: impl FnOnce(String) -> String,
+    ) -> Self {
+        let now = Instant::now();
+        let (mut offers, offer) = Session::offer(now, offerer).unwrap();
+        let (answers, answer) = Session::answer(now, answerer, &offer).unwrap();
+        offers.accept_answer(now, &change(answer)).unwrap();
+        Self {
+            now,
+            sides: [offers, answers],
+            wire: VecDeque::new(),
+            events: Default::default(),
+            longest: 0,
+        }
+    }
+
+    fn pump(&mut self) {
+        for side in [OFFERER, ANSWERER] {
+            while let Some(event) = self.sides[side].poll_event(self.now) {
+                self.events[side].push(event);
+            }
+            while let Some(datagram) = self.sides[side].poll_datagram() {
+                assert_eq!(datagram.source, address(side));
+                self.longest = self.longest.max(datagram.bytes.len());
+                self.wire.push_back(datagram);
+            }
+        }
+    }
+
+    /// Runs for this time; `keep` decides which datagrams arrive.
+    fn run(&mut self, time: Duration, mut keep: impl FnMut(&Datagram) -> bool) {
+        let end = self.now + time;
+        loop {
+            self.pump();
+            if let Some(datagram) = self.wire.pop_front() {
+                let to = usize::from(datagram.destination == address(ANSWERER));
+                if keep(&datagram) && datagram.destination == address(to) {
+                    self.sides[to].handle_datagram(
+                        self.now,
+                        datagram.source,
+                        datagram.destination,
+                        &datagram.bytes,
+                    );
+                }
+                continue;
+            }
+            let next = self.sides.iter_mut().filter_map(Session::poll_timeout).min();
+            let Some(next) = next.filter(|next| *next <= end) else {
+                break;
+            };
+            self.now = self.now.max(next) + Duration::from_micros(100);
+            for side in &mut self.sides {
+                side.handle_timeout(self.now);
+            }
+        }
+        self.now = self.now.max(end);
+    }
+
+    fn settle(&mut self) {
+        self.run(Duration::from_secs(5), |_| true);
+    }
+
+    fn take(&mut self, side: usize) -> Vec<SessionEvent> {
+        std::mem::take(&mut self.events[side])
+    }
+
+    fn send(&mut self, side: usize, id: ChannelId, bytes: impl Into<Bytes>) {
+        let message = ChannelMessage {
+            is_text: false,
+            bytes: bytes.into(),
+        };
+        self.sides[side].send(self.now, id, message).unwrap();
+    }
+}
+
+fn connected(offerer: SessionConfig, answerer: SessionConfig) -> Pair {
+    let mut pair = Pair::new(offerer, answerer);
+    pair.settle();
+    for side in [OFFERER, ANSWERER] {
+        assert_eq!(pair.take(side), [SessionEvent::Connected], "{side}");
+    }
+    pair
+}
+
+fn message(bytes: &[u8]) -> ChannelMessage {
+    ChannelMessage {
+        is_text: false,
+        bytes: Bytes::copy_from_slice(bytes),
+    }
+}
+
+#[test]
+fn two_sessions_exchange_messages() {
+    for (offerer_lite, answerer_lite) in [(false, false), (false, true), (true, false)] {
+        let mut pair = connected(
+            config(OFFERER).ice_lite(offerer_lite),
+            config(ANSWERER).ice_lite(answerer_lite),
+        );
+        let stats = pair.sides[OFFERER].stats().unwrap();
+        assert!(
+            stats.extensions.zero_checksum
+                && stats.extensions.interleaving
+                && stats.extensions.reconfiguration
+        );
+        for (from, to) in [(OFFERER, ANSWERER), (ANSWERER, OFFERER)] {
+            let config = ChannelConfig::new(format!("from {from}"));
+            let id = pair.sides[from].open(pair.now, config.clone()).unwrap();
+            pair.send(from, id, "hello");
+            pair.settle();
+            assert_eq!(
+                pair.take(to),
+                [
+                    SessionEvent::Channel(ChannelEvent::Accepted(id, config)),
+                    SessionEvent::Channel(ChannelEvent::Message(id, message(b"hello")))
+                ]
+            );
+            assert_eq!(pair.take(from), [SessionEvent::Channel(ChannelEvent::Opened(id))]);
+            let large = vec![7; 262_144];
+            pair.send(to, id, large.clone());
+            pair.settle();
+            assert_eq!(
+                pair.take(from),
+                [SessionEvent::Channel(ChannelEvent::Message(id, message(&large)))]
+            );
+            pair.sides[to].close_channel(pair.now, id);
+            pair.settle();
+            for side in [from, to] {
+                assert_eq!(pair.take(side), [SessionEvent::Channel(ChannelEvent::Closed(id))]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_peer_with_another_certificate_is_refused() {
+    let other = Certificate::generate().unwrap().fingerprint();
+    let theirs = config(ANSWERER);
+    let print = theirs.certificate.fingerprint().to_string();
+    let mut pair = Pair::changed(config(OFFERER), theirs, |answer| {
+        assert!(answer.contains(&print));
+        answer.replace(&print, &other.to_string())
+    });
+    pair.settle();
+    let events = pair.take(OFFERER);
+    assert!(
+        matches!(
+            events[..],
+            [SessionEvent::Closed(SessionEnd::Dtls(DtlsError::Refused(_)))]
+        ),
+        "{events:?}"
+    );
+    assert!(!pair.take(ANSWERER).contains(&SessionEvent::Connected));
+}
+
+#[test]
+fn set_up_survives_losses() {
+    for lost in 0..12 {
+        let mut pair = Pair::new(config(OFFERER), config(ANSWERER));
+        let mut number = 0;
+        pair.run(Duration::from_secs(20), |_| {
+            number += 1;
+            number != lost + 1
+        });
+        for side in [OFFERER, ANSWERER] {
+            assert_eq!(pair.take(side), [SessionEvent::Connected], "datagram {lost} lost");
+        }
+    }
+}
+
+#[test]
+fn a_close_is_told_to_the_peer() {
+    for closing in [OFFERER, ANSWERER] {
+        let mut pair = connected(config(OFFERER), config(ANSWERER));
+        let id = pair.sides[closing]
+            .open(pair.now, ChannelConfig::new("x"))
+            .unwrap();
+        pair.settle();
+        pair.take(OFFERER);
+        pair.take(ANSWERER);
+        let now = pair.now;
+        pair.sides[closing].close(now);
+        pair.settle();
+        assert!(
+            pair.take(closing)
+                .contains(&SessionEvent::Closed(SessionEnd::Closed))
+        );
+        let told = pair.take(1 - closing);
+        assert!(
+            told.contains(&SessionEvent::Channel(ChannelEvent::Closed(id))),
+            "{told:?}"
+        );
+        let is_end = |event: &SessionEvent| matches!(event, SessionEvent::Closed(_));
+        assert!(told.iter().any(is_end), "{told:?}");
+        assert_eq!(pair.sides[closing].poll_timeout(), None);
+    }
+}
+
+/// A peer that vanishes without a word.
+#[test]
+fn a_peer_that_vanishes_is_found_missing() {
+    let mut pair = connected(config(OFFERER), config(ANSWERER));
+    let id = pair.sides[OFFERER]
+        .open(pair.now, ChannelConfig::new("x"))
+        .unwrap();
+    pair.send(OFFERER, id, "anybody there?");
+    pair.run(Duration::from_secs(120), |_| false);
+    for side in [OFFERER, ANSWERER] {
+        let ended = pair
+            .take(side)
+            .into_iter()
+            .any(|event| matches!(event, SessionEvent::Closed(_)));
+        assert!(ended, "{side}");
+    }
+}
+
+/// Datagrams of strangers, and records from an address that ICE has not verified.
+#[test]
+fn strangers_have_no_effect() {
+    let mut pair = connected(config(OFFERER), config(ANSWERER));
+    let id = pair.sides[OFFERER]
+        .open(pair.now, ChannelConfig::new("x"))
+        .unwrap();
+    pair.settle();
+    pair.take(ANSWERER);
+    pair.send(OFFERER, id, "once");
+    pair.pump();
+    let sent: Vec<Datagram> = pair.wire.drain(..).collect();
+    let stranger: SocketAddr = "10.9.9.9:9".parse().unwrap();
+    for datagram in &sent {
+        pair.sides[ANSWERER].handle_datagram(pair.now, stranger, address(ANSWERER), &datagram.bytes);
+    }
+    let garbage: [&[u8]; 5] = [&[], &[0], &[22, 254, 253], &[1; 100], &[255; 2000]];
+    for bytes in garbage {
+        for source in [stranger, address(OFFERER)] {
+            pair.sides[ANSWERER].handle_datagram(pair.now, source, address(ANSWERER), bytes);
+        }
+    }
+    pair.pump();
+    assert_eq!(pair.take(ANSWERER), []);
+    // From the right address they arrive, and once only.
+    for datagram in sent.iter().chain(&sent) {
+        pair.sides[ANSWERER].handle_datagram(
+            pair.now,
+            datagram.source,
+            datagram.destination,
+            &datagram.bytes,
+        );
+    }
+    pair.settle();
+    let once = SessionEvent::Channel(ChannelEvent::Message(id, message(b"once")));
+    assert_eq!(pair.take(ANSWERER), [once]);
+}
+
+#[test]
+fn mistakes_are_errors() {
+    let now = Instant::now();
+    let none = SessionConfig::new(Certificate::generate().unwrap(), []);
+    assert!(matches!(Session::offer(now, none), Err(SessionError::Local(_))));
+    let anywhere: SocketAddr = "0.0.0.0:1".parse().unwrap();
+    let unspecified = SessionConfig::new(Certificate::generate().unwrap(), [anywhere]);
+    assert!(matches!(
+        Session::offer(now, unspecified),
+        Err(SessionError::Local(_))
+    ));
+    let (mut offers, offer) = Session::offer(now, config(OFFERER).ice_lite(true)).unwrap();
+    let both = Session::answer(now, config(ANSWERER).ice_lite(true), &offer);
+    assert!(matches!(both, Err(SessionError::BothLite)));
+    assert!(matches!(
+        Session::answer(now, config(ANSWERER), "nonsense"),
+        Err(SessionError::Sdp(_))
+    ));
+    assert!(matches!(
+        offers.open(now, ChannelConfig::new("")),
+        Err(anabranch_datachannel::OpenError::NotConnected)
+    ));
+    let (mut answers, answer) = Session::answer(now, config(ANSWERER), &offer).unwrap();
+    assert!(matches!(
+        answers.accept_answer(now, &answer),
+        Err(SessionError::NoAnswerExpected)
+    ));
+    offers.accept_answer(now, &answer).unwrap();
+    assert!(matches!(
+        offers.accept_answer(now, &answer),
+        Err(SessionError::NoAnswerExpected)
+    ));
+}
