@@ -97,6 +97,9 @@ pub enum OpenError {
     /// No number is left.
     #[error("all numbers of channels are in use; close channels, and wait until they are closed")]
     NoNumber,
+    /// The peer closed the channel at once, or the session ended.
+    #[error("the peer refused the channel, or the connection ended")]
+    Refused,
     /// The session is not connected yet.
     #[error("the session is not connected yet; wait for the event `Connected`")]
     NotConnected,
@@ -166,6 +169,8 @@ pub struct Channels {
     announcements: VecDeque<(u16, Dcep)>,
     /// Streams with something to read.
     readable: BTreeSet<u16>,
+    /// Channels that the application does not read at present.
+    paused: BTreeSet<u16>,
     /// Streams to be reset, and those of the request that waits for its answer.
     resets: BTreeSet<u16>,
     resetting: Vec<u16>,
@@ -183,6 +188,7 @@ impl Channels {
             channels: BTreeMap::new(),
             announcements: VecDeque::new(),
             readable: BTreeSet::new(),
+            paused: BTreeSet::new(),
             resets: BTreeSet::new(),
             resetting: Vec::new(),
             events: VecDeque::new(),
@@ -356,7 +362,7 @@ impl Channels {
             if let Some(event) = self.events.pop_front() {
                 return Some(event);
             }
-            let id = self.readable.first().copied()?;
+            let id = self.readable.difference(&self.paused).next().copied()?;
             match association.stream(now, StreamId(id)).recv() {
                 None => {
                     self.readable.remove(&id);
@@ -364,6 +370,16 @@ impl Channels {
                 Some(StreamItem::Part(part)) => self.on_part(association, now, id, part),
                 Some(StreamItem::Reset) => self.on_peer_reset(association, now, id),
             }
+        }
+    }
+
+    /// Whether [`Channels::poll_event`] reads messages of this channel. Unread messages of a channel fill the receive window of the
+    /// association, and in the end stop the peer's other channels too. Default true.
+    pub fn set_reading(&mut self, id: ChannelId, reads: bool) {
+        if reads {
+            self.paused.remove(&id.0);
+        } else {
+            self.paused.insert(id.0);
         }
     }
 
@@ -580,6 +596,7 @@ impl Channels {
             && channel.reset_out
         {
             self.channels.remove(&id);
+            self.paused.remove(&id);
             self.events.push_back(ChannelEvent::Closed(ChannelId(id)));
         }
     }

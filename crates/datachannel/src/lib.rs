@@ -1,11 +1,14 @@
 //! WebRTC data channels (RFC 8831, RFC 8832) without socket or thread.
 //!
 //! A [`Session`] is a peer connection: it makes and reads offers and answers, and joins ICE, DTLS, SCTP and the channels. [`Channels`] are the
-//! channels alone, over an association of `anabranch-proto` that the program sets up in another way.
+//! channels alone, over an association of `anabranch-proto` that the program sets up in another way. With the feature `tokio`,
+//! `PeerConnection` runs a session on a UDP socket.
 
 mod channels;
 mod config;
 mod dcep;
+#[cfg(feature = "tokio")]
+mod peer_connection;
 mod sdp;
 mod session;
 
@@ -13,5 +16,7 @@ pub use channels::{
     ChannelEvent, ChannelId, ChannelLimits, ChannelMessage, ChannelSendError, Channels, OpenError, Role,
 };
 pub use config::{ChannelConfig, NORMAL_PRIORITY};
+#[cfg(feature = "tokio")]
+pub use peer_connection::{DataChannel, PeerConnection};
 pub use sdp::SdpError;
 pub use session::{Datagram, Session, SessionConfig, SessionEnd, SessionError, SessionEvent};

@@ -352,6 +352,11 @@ impl Session {
         }
     }
 
+    /// Whether [`Session::poll_event`] reads messages of this channel ([`Channels::set_reading`]).
+    pub fn set_reading(&mut self, id: ChannelId, reads: bool) {
+        self.channels.set_reading(id, reads);
+    }
+
     /// Bytes of the channel that wait for their first transmission.
     #[must_use]
     pub fn buffered_amount(&self, id: ChannelId) -> usize {

@@ -1,0 +1,561 @@
+//! A session on a UDP socket of tokio: peer connections and data channels as handles.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::net::UdpSocket;
+use tokio::sync::Notify;
+
+use crate::channels::{ChannelEvent, ChannelId, ChannelMessage, ChannelSendError, OpenError};
+use crate::config::ChannelConfig;
+use crate::session::{Session, SessionConfig, SessionEnd, SessionError, SessionEvent};
+
+/// Bytes of unread messages of a channel at which its messages are no longer taken from the session.
+const INBOX: usize = 256 << 10;
+/// Channels that wait for `accept`; further ones are closed.
+const MOST_ACCEPTED: usize = 1024;
+/// The largest UDP datagram.
+const DATAGRAM: usize = 65_535;
+/// Datagrams received in a row before other tasks run.
+const IN_A_ROW: usize = 64;
+
+/// A peer connection for data channels: a [`Session`] and its UDP socket. Cheap to clone. Dropping the last handle, those of its channels
+/// included, closes it.
+#[derive(Clone, Debug)]
+pub struct PeerConnection {
+    handle: Arc<Handle>,
+}
+
+#[derive(Debug)]
+struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.with(|state, now| state.session.close(now));
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    socket: UdpSocket,
+    /// The task of the socket has something to do.
+    work: Notify,
+    /// Something changed for the application.
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    session: Session,
+    is_connected: bool,
+    end: Option<SessionEnd>,
+    accepted: VecDeque<u64>,
+    /// The channels that have handles or wait for `accept`. A number of the protocol may belong to several of them one after the other, so
+    /// they are numbered here.
+    channels: BTreeMap<u64, Inbox>,
+    /// The channels that are not closed.
+    open: BTreeMap<ChannelId, u64>,
+    begun: u64,
+    buffer: Vec<u8>,
+}
+
+/// What a channel's handle has not taken yet.
+#[derive(Debug)]
+struct Inbox {
+    id: ChannelId,
+    config: ChannelConfig,
+    is_open: bool,
+    is_closed: bool,
+    messages: VecDeque<ChannelMessage>,
+    bytes: usize,
+}
+
+impl PeerConnection {
+    /// Begins with an offer on this socket. The text goes to the peer; the peer's answer goes to [`PeerConnection::accept_answer`]. If
+    /// `config` lists no address, the socket's is used, which must not be unspecified. Must be called within a runtime.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub fn offer(socket: UdpSocket, config: SessionConfig) -> Result<(Self, String), SessionError> {
+        let config = with_address(&socket, config)?;
+        let (session, offer) = Session::offer(Instant::now(), config)?;
+        Ok((Self::start(socket, session), offer))
+    }
+
+    /// Begins with the answer to a peer's offer, as [`PeerConnection::offer`] otherwise.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub fn answer(
+        socket: UdpSocket,
+        config: SessionConfig,
+        offer: &str,
+    ) -> Result<(Self, String), SessionError> {
+        let config = with_address(&socket, config)?;
+        let (session, answer) = Session::answer(Instant::now(), config, offer)?;
+        Ok((Self::start(socket, session), answer))
+    }
+
+    /// The peer's answer to this side's offer.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub fn accept_answer(&self, answer: &str) -> Result<(), SessionError> {
+        self.shared()
+            .with(|state, now| state.session.accept_answer(now, answer))
+    }
+
+    /// Waits until everything is set up.
+    ///
+    /// # Errors
+    /// The session ended before.
+    pub async fn connected(&self) -> Result<(), SessionEnd> {
+        self.shared()
+            .when(|state, _| match (&state.end, state.is_connected) {
+                (_, true) => Some(Ok(())),
+                (Some(end), false) => Some(Err(end.clone())),
+                (None, false) => None,
+            })
+            .await
+    }
+
+    /// Opens a channel, and waits until the peer confirms it.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; [`OpenError::Refused`] if the peer closed the channel at once, or the session ended.
+    pub async fn open(&self, config: ChannelConfig) -> Result<DataChannel, OpenError> {
+        let (number, id) = self.shared().with(|state, now| {
+            let id = state.session.open(now, config.clone())?;
+            let is_open = config.negotiated.is_some();
+            Ok((state.add(id, config, is_open), id))
+        })?;
+        let channel = self.channel(number, id);
+        let opened = self.shared().when(|state, _| match state.channels.get(&number) {
+            Some(inbox) if inbox.is_open => Some(true),
+            Some(inbox) if !inbox.is_closed && state.end.is_none() => None,
+            _ => Some(false),
+        });
+        if opened.await {
+            Ok(channel)
+        } else {
+            Err(OpenError::Refused)
+        }
+    }
+
+    /// The next channel that the peer opened; `None` after the end. Cancel safe.
+    pub async fn accept(&self) -> Option<DataChannel> {
+        let next = self.shared().when(|state, _| match state.accepted.pop_front() {
+            Some(number) => Some(Some((number, state.channels[&number].id))),
+            None if state.end.is_some() => Some(None),
+            None => None,
+        });
+        next.await.map(|(number, id)| self.channel(number, id))
+    }
+
+    /// The end of the session. Cancel safe.
+    pub async fn closed(&self) -> SessionEnd {
+        self.shared().when(|state, _| state.end.clone()).await
+    }
+
+    /// Closes the connection at once. Messages that the peer has not acknowledged may be lost.
+    pub fn close(&self) {
+        self.shared().with(|state, now| state.session.close(now));
+    }
+
+    /// The association's statistics; `None` before it begins.
+    #[must_use]
+    pub fn stats(&self) -> Option<anabranch_proto::AssociationStats> {
+        self.shared().with(|state, _| state.session.stats())
+    }
+
+    fn channel(&self, number: u64, id: ChannelId) -> DataChannel {
+        DataChannel {
+            inner: Arc::new(Channel {
+                handle: Arc::clone(&self.handle),
+                number,
+                id,
+            }),
+        }
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.handle.shared
+    }
+
+    fn start(socket: UdpSocket, session: Session) -> Self {
+        let state = State {
+            session,
+            is_connected: false,
+            end: None,
+            accepted: VecDeque::new(),
+            channels: BTreeMap::new(),
+            open: BTreeMap::new(),
+            begun: 0,
+            buffer: vec![0; DATAGRAM],
+        };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            socket,
+            work: Notify::new(),
+            changed: Notify::new(),
+        });
+        tokio::spawn(Arc::clone(&shared).drive());
+        Self {
+            handle: Arc::new(Handle { shared }),
+        }
+    }
+}
+
+/// A data channel. Cheap to clone; it keeps its connection. Dropping the last handle closes the channel.
+#[derive(Clone, Debug)]
+pub struct DataChannel {
+    inner: Arc<Channel>,
+}
+
+#[derive(Debug)]
+struct Channel {
+    handle: Arc<Handle>,
+    number: u64,
+    id: ChannelId,
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        self.handle.shared.with(|state, now| {
+            let inbox = state.channels.remove(&self.number);
+            if inbox.is_some_and(|inbox| !inbox.is_closed) {
+                // Its messages are read and dropped, so that they do not fill the receive window.
+                state.session.set_reading(self.id, true);
+                state.session.close_channel(now, self.id);
+            }
+        });
+    }
+}
+
+impl DataChannel {
+    /// The channel's number.
+    #[must_use]
+    pub fn id(&self) -> ChannelId {
+        self.inner.id
+    }
+
+    /// The channel's properties: label, protocol, order, reliability and priority.
+    #[must_use]
+    pub fn config(&self) -> ChannelConfig {
+        let config = |state: &mut State, _| Some(state.channels.get(&self.inner.number)?.config.clone());
+        // The properties are kept as long as there is a handle.
+        self.shared()
+            .with(config)
+            .unwrap_or_else(|| ChannelConfig::new(""))
+    }
+
+    /// Sends a text. Waits while the send buffer is full. Cancel safe: a cancelled call has sent nothing.
+    ///
+    /// # Errors
+    /// See [`ChannelSendError`].
+    pub async fn send_text(&self, text: impl Into<String>) -> Result<(), ChannelSendError> {
+        let bytes = Bytes::from(text.into());
+        self.send(ChannelMessage { is_text: true, bytes }).await
+    }
+
+    /// Sends bytes, as [`DataChannel::send_text`] sends a text.
+    ///
+    /// # Errors
+    /// See [`ChannelSendError`].
+    pub async fn send_bytes(&self, bytes: impl Into<Bytes>) -> Result<(), ChannelSendError> {
+        let bytes = bytes.into();
+        self.send(ChannelMessage {
+            is_text: false,
+            bytes,
+        })
+        .await
+    }
+
+    /// Sends a message, as [`DataChannel::send_text`] sends a text.
+    ///
+    /// # Errors
+    /// See [`ChannelSendError`].
+    pub async fn send(&self, message: ChannelMessage) -> Result<(), ChannelSendError> {
+        self.shared()
+            .when(|state, now| match self.send_now(state, now, message.clone()) {
+                Err(ChannelSendError::Full) => None,
+                sent => Some(sent),
+            })
+            .await
+    }
+
+    /// Sends a message, or fails if the send buffer is full.
+    ///
+    /// # Errors
+    /// See [`ChannelSendError`].
+    pub fn try_send(&self, message: ChannelMessage) -> Result<(), ChannelSendError> {
+        self.shared()
+            .with(|state, now| self.send_now(state, now, message))
+    }
+
+    /// The next message; `None` after the channel was closed. Cancel safe.
+    pub async fn recv(&self) -> Option<ChannelMessage> {
+        self.shared()
+            .when(|state, _| {
+                let Some(inbox) = state.channels.get_mut(&self.inner.number) else {
+                    return Some(None);
+                };
+                if let Some(message) = inbox.messages.pop_front() {
+                    inbox.bytes -= message.bytes.len();
+                    if inbox.bytes < INBOX && !inbox.is_closed {
+                        state.session.set_reading(self.inner.id, true);
+                    }
+                    return Some(Some(message));
+                }
+                self.is_closed(state).then_some(None)
+            })
+            .await
+    }
+
+    /// Bytes of the channel that wait for their first transmission.
+    #[must_use]
+    pub fn buffered_amount(&self) -> usize {
+        self.shared().with(|state, _| self.amount(state))
+    }
+
+    /// Waits until the buffered amount is at most `threshold`, or the channel is closed. Cancel safe.
+    pub async fn buffered_amount_low(&self, threshold: usize) {
+        self.shared()
+            .when(|state, now| {
+                if self.amount(state) <= threshold {
+                    return Some(());
+                }
+                let session = &mut state.session;
+                session.set_buffered_amount_low_threshold(now, self.inner.id, threshold);
+                None
+            })
+            .await;
+    }
+
+    /// Closes the channel: messages sent before still arrive.
+    pub fn close(&self) {
+        self.shared().with(|state, now| {
+            if !self.is_closed(state) {
+                state.session.close_channel(now, self.inner.id);
+            }
+        });
+    }
+
+    /// Waits until the channel is closed, by either side. Cancel safe.
+    pub async fn closed(&self) {
+        self.shared()
+            .when(|state, _| self.is_closed(state).then_some(()))
+            .await;
+    }
+
+    fn send_now(
+        &self,
+        state: &mut State,
+        now: Instant,
+        message: ChannelMessage,
+    ) -> Result<(), ChannelSendError> {
+        if self.is_closed(state) {
+            return Err(ChannelSendError::Closed);
+        }
+        state.session.send(now, self.inner.id, message)
+    }
+
+    fn is_closed(&self, state: &State) -> bool {
+        let inbox = state.channels.get(&self.inner.number);
+        state.end.is_some() || inbox.is_none_or(|inbox| inbox.is_closed)
+    }
+
+    /// The buffered amount; 0 of a closed channel.
+    fn amount(&self, state: &State) -> usize {
+        if self.is_closed(state) {
+            0
+        } else {
+            state.session.buffered_amount(self.inner.id)
+        }
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.inner.handle.shared
+    }
+}
+
+impl Inbox {
+    fn new(id: ChannelId, config: ChannelConfig, is_open: bool) -> Self {
+        Self {
+            id,
+            config,
+            is_open,
+            is_closed: false,
+            messages: VecDeque::new(),
+            bytes: 0,
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call of the application, and its effects.
+    fn with<R>(&self, call: impl FnOnce(&mut State, Instant) -> R) -> R {
+        let mut state = self.lock();
+        let result = call(&mut state, Instant::now());
+        self.settle(&mut state);
+        drop(state);
+        // The time of the next timeout may have changed.
+        self.work.notify_one();
+        result
+    }
+
+    /// Waits until `answer` has one.
+    async fn when<R>(&self, mut answer: impl FnMut(&mut State, Instant) -> Option<R>) -> R {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if let Some(result) = self.with(&mut answer) {
+                return result;
+            }
+            changed.await;
+        }
+    }
+
+    /// Takes events and datagrams out of the session.
+    fn settle(&self, state: &mut State) {
+        let mut is_changed = false;
+        while let Some(event) = state.session.poll_event(Instant::now()) {
+            is_changed = true;
+            state.on_event(event);
+        }
+        while let Some(datagram) = state.session.poll_datagram() {
+            // A full socket loses the datagram, as a network may.
+            let _ = self.socket.try_send_to(&datagram.bytes, datagram.destination);
+        }
+        if is_changed {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Receives what is there.
+    fn receive(&self) {
+        let mut state = self.lock();
+        let Ok(local) = self.socket.local_addr() else {
+            return;
+        };
+        for _ in 0..IN_A_ROW {
+            let mut buffer = std::mem::take(&mut state.buffer);
+            let received = self.socket.try_recv_from(&mut buffer);
+            if let Ok((len, source)) = &received {
+                state
+                    .session
+                    .handle_datagram(Instant::now(), *source, local, &buffer[..*len]);
+            }
+            state.buffer = buffer;
+            match received {
+                Ok(_) => self.settle(&mut state),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // An ICMP message about an earlier datagram: the timers decide.
+                Err(_) => {}
+            }
+        }
+        // Senders may have room.
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// The task of the socket.
+    async fn drive(self: Arc<Self>) {
+        loop {
+            let next = {
+                let mut state = self.lock();
+                let now = Instant::now();
+                if state.session.poll_timeout().is_some_and(|due| due <= now) {
+                    state.session.handle_timeout(now);
+                }
+                self.settle(&mut state);
+                if state.end.is_some() {
+                    self.changed.notify_waiters();
+                    return;
+                }
+                state.session.poll_timeout()
+            };
+            let far = Instant::now() + Duration::from_secs(3600);
+            tokio::select! {
+                readable = self.socket.readable() => {
+                    if readable.is_err() {
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                    }
+                    self.receive();
+                }
+                () = tokio::time::sleep_until(next.unwrap_or(far).into()) => {}
+                () = self.work.notified() => {}
+            }
+            tokio::task::consume_budget().await;
+        }
+    }
+}
+
+impl State {
+    fn add(&mut self, id: ChannelId, config: ChannelConfig, is_open: bool) -> u64 {
+        self.begun += 1;
+        self.channels.insert(self.begun, Inbox::new(id, config, is_open));
+        self.open.insert(id, self.begun);
+        self.begun
+    }
+
+    fn inbox(&mut self, id: ChannelId) -> Option<&mut Inbox> {
+        self.channels.get_mut(self.open.get(&id)?)
+    }
+
+    fn on_event(&mut self, event: SessionEvent) {
+        match event {
+            SessionEvent::Connected => self.is_connected = true,
+            SessionEvent::Closed(end) => self.end = Some(end),
+            SessionEvent::Channel(ChannelEvent::Opened(id)) => {
+                if let Some(inbox) = self.inbox(id) {
+                    inbox.is_open = true;
+                }
+            }
+            SessionEvent::Channel(ChannelEvent::Accepted(id, _)) if self.accepted.len() >= MOST_ACCEPTED => {
+                self.session.close_channel(Instant::now(), id);
+            }
+            SessionEvent::Channel(ChannelEvent::Accepted(id, config)) => {
+                let number = self.add(id, config, true);
+                self.accepted.push_back(number);
+            }
+            SessionEvent::Channel(ChannelEvent::Message(id, message)) => {
+                if let Some(inbox) = self.inbox(id) {
+                    inbox.bytes += message.bytes.len();
+                    inbox.messages.push_back(message);
+                    if inbox.bytes >= INBOX {
+                        self.session.set_reading(id, false);
+                    }
+                }
+            }
+            SessionEvent::Channel(ChannelEvent::Closed(id)) => {
+                if let Some(inbox) = self.inbox(id) {
+                    inbox.is_closed = true;
+                }
+                self.open.remove(&id);
+            }
+            SessionEvent::Channel(ChannelEvent::BufferedAmountLow(_)) => {}
+        }
+    }
+}
+
+fn with_address(socket: &UdpSocket, mut config: SessionConfig) -> Result<SessionConfig, SessionError> {
+    if config.local.is_empty() {
+        let address = socket
+            .local_addr()
+            .map_err(|error| SessionError::Local(error.to_string()))?;
+        config.local.push(address);
+    }
+    Ok(config)
+}
