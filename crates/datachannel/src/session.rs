@@ -254,6 +254,8 @@ impl Session {
                 }
             }
             Some(20..=63) if self.ice.has_viable_remote_candidate(source) => {
+                // The peer may begin with DTLS before it nominates a path.
+                self.route.get_or_insert((destination, source));
                 self.on_dtls(now, |dtls, effects| dtls.handle_datagram(now, (), bytes, effects));
             }
             _ => {}
@@ -512,9 +514,8 @@ impl Session {
                 IceAgentEvent::NominatedSend {
                     source, destination, ..
                 } => {
-                    let is_first = self.route.is_none();
                     self.route = Some((source, destination));
-                    if is_first && self.role == Role::Client {
+                    if self.role == Role::Client && !self.ended {
                         self.on_dtls(now, |dtls, effects| dtls.connect(now, (), effects));
                     }
                 }
