@@ -44,7 +44,7 @@ async fn main() -> Result<(), Failure> {
     std::process::exit(0)
 }
 
-/// Sends lines, and prints those of the other side, until one of them ends.
+/// Sends lines, and prints those of the peer, until one of both ends.
 async fn chat(channel: &DataChannel, lines: &mut Lines<BufReader<Stdin>>) -> Result<(), Failure> {
     println!("connected; type lines, and end with Ctrl-D");
     loop {

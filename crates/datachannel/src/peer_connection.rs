@@ -66,7 +66,7 @@ struct State {
     buffer: Vec<u8>,
 }
 
-/// What a channel's handle has not taken yet.
+/// Messages and events that a channel's handle has not taken yet.
 #[derive(Debug)]
 struct Inbox {
     id: ChannelId,
