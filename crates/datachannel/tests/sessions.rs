@@ -8,7 +8,7 @@ use anabranch_datachannel::{
     ChannelConfig, ChannelEvent, ChannelId, ChannelMessage, Datagram, Session, SessionConfig, SessionEnd,
     SessionError, SessionEvent,
 };
-use anabranch_dtls::{Certificate, DtlsError};
+use anabranch_dtls::{Certificate, DtlsConfig, DtlsError, Effects, Peers};
 use bytes::Bytes;
 
 const OFFERER: usize = 0;
@@ -288,6 +288,24 @@ fn strangers_have_no_effect() {
     pair.settle();
     let once = SessionEvent::Channel(ChannelEvent::Message(id, message(b"once")));
     assert_eq!(pair.take(ANSWERER), [once]);
+}
+
+/// Browsers begin with DTLS as soon as a check was answered, before they nominate a path: the answer must not wait for that.
+#[test]
+fn dtls_may_begin_before_a_path_is_nominated() {
+    let mut pair = Pair::new(config(OFFERER), config(ANSWERER));
+    // Only the answerer's checks arrive, which nominate nothing, and the answers to them (RFC 8489 §5).
+    pair.run(Duration::from_secs(1), |datagram| {
+        datagram.source == address(ANSWERER) || datagram.bytes[..2] == [1, 1]
+    });
+    let mut early = Peers::new(DtlsConfig::new(Certificate::generate().unwrap()));
+    let mut effects = Effects::default();
+    early.connect(pair.now, (), &mut effects);
+    let (_, hello) = effects.datagrams.remove(0);
+    pair.sides[ANSWERER].handle_datagram(pair.now, address(OFFERER), address(ANSWERER), &hello);
+    pair.pump();
+    let answer = pair.wire.iter().find(|datagram| datagram.bytes[0] >= 20);
+    assert_eq!(answer.expect("an answer").destination, address(OFFERER));
 }
 
 #[test]
