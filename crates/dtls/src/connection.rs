@@ -9,6 +9,7 @@ use std::time::Instant;
 use dimpl::{Dtls, Output};
 
 use crate::certificate::Fingerprint;
+use crate::peers::HANDSHAKE;
 use crate::settings::{DtlsConfig, Trust};
 
 /// Packets that wait for the end of the handshake. SCTP sends an INIT again and again, nothing else.
@@ -69,6 +70,8 @@ pub(crate) struct Connection {
     pub(crate) state: State,
     peer: Option<(Fingerprint, bool)>,
     waiting: VecDeque<Vec<u8>>,
+    /// A client that has received nothing yet. The library ends a handshake whose first answer is no handshake record.
+    awaits_answer: bool,
     pub(crate) timeout: Instant,
     pub(crate) last_used: Instant,
 }
@@ -86,6 +89,7 @@ impl Connection {
             state: State::Handshake,
             peer: None,
             waiting: VecDeque::new(),
+            awaits_answer: is_client,
             timeout: now,
             last_used: now,
         }
@@ -93,6 +97,10 @@ impl Connection {
 
     /// A datagram arrived.
     pub(crate) fn handle_datagram(&mut self, now: Instant, datagram: &[u8], out: &mut Collected) {
+        if self.awaits_answer && datagram.first() != Some(&HANDSHAKE) {
+            return;
+        }
+        self.awaits_answer = false;
         let before = out.packets.len();
         self.run(now, out, |dtls| dtls.handle_packet(datagram));
         if out.packets.len() > before {

@@ -15,7 +15,7 @@ pub const OVERHEAD: u16 = 37;
 /// The largest SCTP packet that fits a record (RFC 9147 §4).
 pub const MAX_PACKET: u16 = 1 << 14;
 
-const HANDSHAKE: u8 = 22;
+pub(crate) const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
 
 /// The least time between two timeouts of a connection.
@@ -129,7 +129,8 @@ impl<K: Copy + Ord> Peers<K> {
     /// A datagram arrived. Datagrams that are not DTLS, or from strangers without a ClientHello, have no effect.
     pub fn handle_datagram(&mut self, now: Instant, key: K, datagram: &[u8], effects: &mut Effects<K>) {
         let hello = is_client_hello(datagram);
-        if let Some(connection) = self.established.get_mut(&key) {
+        // A ClientHello is never for a complete connection, which would answer it and disturb the new handshake.
+        if let Some(connection) = self.established.get_mut(&key).filter(|_| !hello) {
             connection.handle_datagram(now, datagram, &mut self.collected);
             let taken = !self.collected.packets.is_empty();
             self.settle(now, key, effects);

@@ -252,8 +252,11 @@ fn a_peer_that_restarted_gets_a_new_connection() {
     let mut pair = connected();
     let former = std::mem::replace(&mut pair.sides[CLIENT], Peers::new(config()));
     pair.connect();
-    // The server's answers are lost: the old connection is still there.
-    pair.deliver(|side, _| side == SERVER);
+    // The server's answers are lost: the old connection is still there. It does not answer itself: its records are encrypted.
+    pair.deliver(|side, datagram| {
+        assert_eq!(datagram[0], 22, "a handshake record");
+        side == SERVER
+    });
     assert_eq!(
         (pair.sides[SERVER].connections(), pair.sides[SERVER].handshakes()),
         (1, 1)
@@ -271,6 +274,20 @@ fn a_peer_that_restarted_gets_a_new_connection() {
         (pair.sides[SERVER].connections(), pair.sides[SERVER].handshakes()),
         (1, 0)
     );
+}
+
+/// Records of an earlier connection arrive before the first answer.
+#[test]
+fn a_client_waits_for_a_handshake_record() {
+    let mut pair = Pair::new(config(), config());
+    pair.connect();
+    for early in [&[47, 1, 2, 0, 1, 9][..], &[23, 254, 253, 0, 1], &[21; 15], &[]] {
+        pair.act(CLIENT, |peers, now, effects| {
+            peers.handle_datagram(now, KEYS[CLIENT], early, effects);
+        });
+    }
+    pair.settle();
+    assert_eq!(pair.established.each_ref().map(Vec::len), [1, 1]);
 }
 
 /// Datagrams of strangers do not disturb a connection: plain records, garbage, and replays of all that was sent.
