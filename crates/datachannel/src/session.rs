@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use anabranch_dtls::{Certificate, DtlsConfig, DtlsError, Effects, MAX_PACKET, OVERHEAD, Peers};
+use anabranch_dtls::{Certificate, DtlsConfig, DtlsError, Effects, OVERHEAD, Peers};
 use anabranch_proto::{
     Association, AssociationId, CloseReason, Config, ConnectOptions, EcnCodepoint, Endpoint, Event, Handling,
     PathError, PathId, SchedulerKind, Timestamp,
@@ -26,6 +26,9 @@ const SCTP_PORT: u16 = 5000;
 const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), 5000);
 /// Streams to the peer: as many as browsers use.
 const STREAMS: u16 = 1024;
+/// The largest IP packet: path MTU discovery must not find a larger one, because Chromium ends the connection if a DTLS record has more
+/// than 2,048 bytes, whatever the path carries.
+const LARGEST_PACKET: u16 = 1500;
 /// The first moment of SCTP's clock.
 const FIRST: Duration = Duration::from_secs(1);
 /// The most local candidates.
@@ -422,7 +425,7 @@ impl Session {
         config.sctp.lower_layer_overhead = OVERHEAD;
         config.sctp.udp_encapsulation = true;
         config.sctp.max_paths = 1;
-        config.sctp.path_mtu_limit = config.sctp.path_mtu_limit.min(MAX_PACKET);
+        config.sctp.path_mtu_limit = config.sctp.path_mtu_limit.min(LARGEST_PACKET);
         config.sctp.local_addresses.clear();
         config.sctp.dynamic_addresses = None;
         config.sctp.reconfiguration.offer = true;
