@@ -1,7 +1,7 @@
 //! SCTP (RFC 9260) for tokio programs: associations with many streams of messages, over UDP (RFC 6951) without any
 //! privilege, or directly over IP with root or `CAP_NET_RAW`.
 //!
-//! **Nothing is encrypted**: anyone who sees the packets can read the messages.
+//! Messages are encrypted with [`EndpointBuilder::dtls`] (feature `dtls`). **Without it, anyone who sees the packets can read them.**
 //!
 //! A client that sends *hello* and checks the answer, and a server that echoes every message:
 //!
@@ -62,6 +62,7 @@ mod capture;
 #[cfg(not(feature = "capture"))]
 #[path = "no_capture.rs"]
 mod capture;
+mod datagram_socket;
 mod driver;
 mod dscp;
 mod endpoint;
@@ -99,8 +100,8 @@ pub use anabranch_proto::{
 };
 pub use anabranch_proto::{
     Admission, AssociationState, AssociationStats, BufferConfig, Candidate, CloseReason, Config, ConfigError,
-    ConnectOptions, Counters, DiscardNotice, Dscp, DscpError, EcnPathStats, EcnState, Event, Extensions,
-    HeartbeatConfig, InterleavingConfig, LossDetection, MessageId, MessagePart, NrSackConfig,
+    ConnectOptions, Counters, DiscardNotice, Dscp, DscpError, EcnCodepoint, EcnPathStats, EcnState, Event,
+    Extensions, HeartbeatConfig, InterleavingConfig, LossDetection, MessageId, MessagePart, NrSackConfig,
     PartialReliabilityConfig, PathHeartbeats, PathId, PathMtu, PathPair, PathRequestError, PathSettings,
     PathState, PathStats, Payload, Ppid, ReconfigurationConfig, ReconfigurationError, ReconfigurationEvent,
     ReconfigurationRequest, ReconfigurationResult, RecoveryRules, Reliability, ResetDirection,
@@ -110,6 +111,7 @@ pub use anabranch_proto::{
 pub use association::Association;
 pub use builder::EndpointBuilder;
 pub use bytes::Bytes;
+pub use datagram_socket::{DatagramSocket, Readiness, Received, Transmit};
 pub use endpoint::Endpoint;
 #[cfg(feature = "dtls")]
 pub use error::DtlsLimit;

@@ -2,7 +2,8 @@
 //!
 //! `demo` shows the protocol at work on one machine. `listen`, `send` and `ping` transfer messages between two machines.
 //! `perf` measures the path between two machines, `bench` the stack on this machine. `lab` runs the experiments of the papers.
-//! `bed` runs programs on an emulated network. `completions` and `man` write the files that a package installs. This file has the command line; each subcommand has its file in `commands`.
+//! `web` shows data channels in a
+//! browser. `bed` runs programs on an emulated network. `completions` and `man` write the files that a package installs. This file has the command line; each subcommand has its file in `commands`.
 
 mod authentication;
 mod by_path;
@@ -32,7 +33,7 @@ use clap::{Parser, Subcommand};
 
 #[cfg(target_os = "linux")]
 use crate::commands::bed;
-use crate::commands::{bench, completions, demo, lab, listen, man, perf, ping, send};
+use crate::commands::{bench, completions, demo, lab, listen, man, perf, ping, send, web};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::Observe;
@@ -40,7 +41,7 @@ use crate::output::Output;
 
 /// SCTP (RFC 9260) between two programs: streams of messages over UDP, without root.
 ///
-/// Nothing is encrypted: anyone who sees the packets can read the messages.
+/// With --dtls, messages are encrypted. Without it, anyone who sees the packets can read them.
 #[derive(Debug, Parser)]
 #[command(name = "anabranch", version, after_help = EXAMPLES, arg_required_else_help = true, max_term_width = 100)]
 struct Cli {
@@ -60,6 +61,8 @@ Examples:
     anabranch send 127.0.0.1 FILE --link rate=100mbit,delay=5ms,loss=0.1%
   Measure the path to another machine, on which `anabranch perf server` runs:
     anabranch perf client 127.0.0.1
+  Compare ways to send a game's messages, in a browser:
+    anabranch web
   Write all packets to a file for Wireshark:
     anabranch ping 127.0.0.1 --pcap ping.pcapng
 
@@ -81,6 +84,8 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Run the experiments of the papers, and judge their claims
     Lab(lab::LabArgs),
+    /// Serve a page that compares reliable, expiring and prioritised messages in a visitor's browser
+    Web(web::WebArgs),
     /// Run any program on a testbed: two hosts on this machine with emulated links (Linux, root)
     #[cfg(target_os = "linux")]
     Bed(bed::BedArgs),
@@ -101,6 +106,7 @@ impl Command {
             Self::Perf(args) => args.observe(),
             Self::Bench(args) => &args.observe,
             Self::Lab(args) => args.observe(),
+            Self::Web(args) => &args.observe,
             #[cfg(target_os = "linux")]
             Self::Bed(args) => args.observe(),
             Self::Completions(_) | Self::Man(_) => return None,
@@ -117,6 +123,7 @@ impl Command {
             Self::Perf(args) => perf::run(args, interrupt).await,
             Self::Bench(args) => bench::run(args, interrupt).await,
             Self::Lab(args) => lab::run(args, interrupt).await,
+            Self::Web(args) => web::run(args, interrupt).await,
             #[cfg(target_os = "linux")]
             Self::Bed(args) => bed::run(args, interrupt).await,
             Self::Completions(args) => completions::run(&args),

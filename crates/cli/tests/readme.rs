@@ -159,10 +159,18 @@ impl Page {
             line = line.replace(&format!("anabranch {command}"), &port);
         }
         line = line.replace("9899", &self.port);
+        if line.starts_with("anabranch web") {
+            // Any free port, because another program of this machine may have the one that the page shows.
+            line = line
+                .replace("--listen 0.0.0.0:8080", "")
+                .replace("50000-50015", "0-0")
+                + " --listen 127.0.0.1:0";
+        }
         let script = root().join("wireshark/anabranch.lua");
         line = line.replace("wireshark/anabranch.lua", script.to_str().expect("UTF-8"));
         let programs = ["anabranch ", "grep ", "tshark ", "printf ", "seq "];
-        if line.starts_with("anabranch listen") || line.starts_with("anabranch perf server") {
+        let servers = ["anabranch listen", "anabranch perf server", "anabranch web"];
+        if servers.iter().any(|server| line.starts_with(server)) {
             self.start(&line);
         } else if programs.iter().any(|program| line.starts_with(program)) {
             self.run(&line);

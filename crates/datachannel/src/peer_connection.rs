@@ -1,4 +1,4 @@
-//! A session on a UDP socket of tokio: peer connections and data channels as handles.
+//! A session on a socket of tokio: peer connections and data channels as handles.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -6,8 +6,8 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use anabranch::{DatagramSocket, Transmit};
 use bytes::Bytes;
-use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 
 use crate::channels::{ChannelEvent, ChannelId, ChannelMessage, ChannelSendError, OpenError};
@@ -23,7 +23,7 @@ const DATAGRAM: usize = 65_535;
 /// Datagrams received in a row before other tasks run.
 const IN_A_ROW: usize = 64;
 
-/// A peer connection for data channels: a [`Session`] and its UDP socket. Cheap to clone. Dropping the last handle, those of its channels
+/// A peer connection for data channels: a [`Session`] and its socket. Cheap to clone. Dropping the last handle, those of its channels
 /// included, closes it.
 #[derive(Clone, Debug)]
 pub struct PeerConnection {
@@ -44,7 +44,7 @@ impl Drop for Handle {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    socket: UdpSocket,
+    socket: Box<dyn DatagramSocket>,
     /// The task of the socket has something to do.
     work: Notify,
     /// Something changed for the application.
@@ -83,7 +83,7 @@ impl PeerConnection {
     ///
     /// # Errors
     /// See [`SessionError`].
-    pub fn offer(socket: UdpSocket, config: SessionConfig) -> Result<(Self, String), SessionError> {
+    pub fn offer(socket: impl DatagramSocket, config: SessionConfig) -> Result<(Self, String), SessionError> {
         let config = with_address(&socket, config)?;
         let (session, offer) = Session::offer(Instant::now(), config)?;
         Ok((Self::start(socket, session), offer))
@@ -94,7 +94,7 @@ impl PeerConnection {
     /// # Errors
     /// See [`SessionError`].
     pub fn answer(
-        socket: UdpSocket,
+        socket: impl DatagramSocket,
         config: SessionConfig,
         offer: &str,
     ) -> Result<(Self, String), SessionError> {
@@ -189,7 +189,7 @@ impl PeerConnection {
         &self.handle.shared
     }
 
-    fn start(socket: UdpSocket, session: Session) -> Self {
+    fn start(socket: impl DatagramSocket, session: Session) -> Self {
         let state = State {
             session,
             is_connected: false,
@@ -202,7 +202,7 @@ impl PeerConnection {
         };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
-            socket,
+            socket: Box::new(socket),
             work: Notify::new(),
             changed: Notify::new(),
         });
@@ -436,7 +436,9 @@ impl Shared {
         }
         while let Some(datagram) = state.session.poll_datagram() {
             // A full socket loses the datagram, as a network may.
-            let _ = self.socket.try_send_to(&datagram.bytes, datagram.destination);
+            let _ = self
+                .socket
+                .try_send(&Transmit::new(datagram.destination, &datagram.bytes));
         }
         if is_changed {
             self.changed.notify_waiters();
@@ -451,11 +453,14 @@ impl Shared {
         };
         for _ in 0..IN_A_ROW {
             let mut buffer = std::mem::take(&mut state.buffer);
-            let received = self.socket.try_recv_from(&mut buffer);
-            if let Ok((len, source)) = &received {
-                state
-                    .session
-                    .handle_datagram(Instant::now(), *source, local, &buffer[..*len]);
+            let received = self.socket.try_recv(&mut buffer);
+            if let Ok(received) = &received {
+                for datagram in buffer[..received.len].chunks(received.segment.max(1)) {
+                    let now = Instant::now();
+                    state
+                        .session
+                        .handle_datagram(now, received.source, local, datagram);
+                }
             }
             state.buffer = buffer;
             match received {
@@ -550,7 +555,10 @@ impl State {
     }
 }
 
-fn with_address(socket: &UdpSocket, mut config: SessionConfig) -> Result<SessionConfig, SessionError> {
+fn with_address(
+    socket: &impl DatagramSocket,
+    mut config: SessionConfig,
+) -> Result<SessionConfig, SessionError> {
     if config.local.is_empty() {
         let address = socket
             .local_addr()

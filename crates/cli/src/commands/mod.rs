@@ -11,3 +11,4 @@ pub(crate) mod man;
 pub(crate) mod perf;
 pub(crate) mod ping;
 pub(crate) mod send;
+pub(crate) mod web;

@@ -1,0 +1,77 @@
+//! One visitor: a peer connection, the page's traffic, and echoes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_datachannel::{DataChannel, PeerConnection};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::game::{CONTROL, Game};
+use super::linked_socket::LinkedSocket;
+
+/// How long a visitor may take to connect after its offer.
+const CONNECTING: Duration = Duration::from_secs(30);
+/// How long the last packets may take to leave the link.
+const LEAVING: Duration = Duration::from_secs(2);
+
+/// Serves a visitor until it leaves, or for `most`, or until `stop`. Returns why the visit ended, in words for the operator.
+pub(super) async fn serve(
+    peer: PeerConnection,
+    socket: Arc<LinkedSocket>,
+    most: Duration,
+    mut stop: watch::Receiver<bool>,
+) -> String {
+    let visiting = async {
+        let reason = tokio::select! {
+            reason = visit(&peer, &socket) => reason,
+            () = tokio::time::sleep(most) => "the longest visit was reached".to_owned(),
+            _ = stop.wait_for(|stop| *stop) => "stopped".to_owned(),
+        };
+        peer.close();
+        let _ = tokio::time::timeout(LEAVING, socket.drained()).await;
+        reason
+    };
+    tokio::select! {
+        reason = visiting => reason,
+        () = socket.carry() => "the socket failed".to_owned(),
+    }
+}
+
+async fn visit(peer: &PeerConnection, socket: &Arc<LinkedSocket>) -> String {
+    match tokio::time::timeout(CONNECTING, peer.connected()).await {
+        Err(_) => return "did not connect".to_owned(),
+        Ok(Err(end)) => return format!("did not connect: {end:?}"),
+        Ok(Ok(())) => {}
+    }
+    // Dropped, and so ended, with the visit.
+    let mut channels = JoinSet::new();
+    let mut playing = false;
+    loop {
+        tokio::select! {
+            channel = peer.accept() => {
+                let Some(channel) = channel else { break };
+                if channel.config().label == CONTROL && !playing {
+                    playing = true;
+                    let (game, peer) = (Game::new(Arc::clone(socket)), peer.clone());
+                    channels.spawn(async move {
+                        game.run(&peer, channel).await;
+                    });
+                } else {
+                    channels.spawn(echo(channel));
+                }
+            }
+            Some(_) = channels.join_next() => {}
+        }
+    }
+    format!("left: {:?}", peer.closed().await)
+}
+
+/// Sends every message back. A visitor that does not read is not read either.
+async fn echo(channel: DataChannel) {
+    while let Some(message) = channel.recv().await {
+        if channel.send(message).await.is_err() {
+            return;
+        }
+    }
+}

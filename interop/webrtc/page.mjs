@@ -1,0 +1,54 @@
+// Looks at the page of `anabranch web`: usage page.mjs URL [PICTURE]. Loads it, waits for the numbers, moves a slider, and waits until the
+// numbers show it. With PICTURE it also writes PICTURE-wide-light.png and so on. Prints one line of JSON.
+import { start } from './browser.mjs';
+
+const [url, picture] = process.argv.slice(2);
+const browser = await start('chromium');
+const page = await browser.newPage();
+const faults = [], requests = [];
+page.on('console', (message) => { if (message.type() === 'error') faults.push(message.text()); });
+page.on('pageerror', (error) => faults.push(error.message));
+page.on('request', (request) => requests.push(request.url()));
+
+// The numbers of each way, in the units of the page: percent, milliseconds.
+const numbers = () => page.evaluate(() => {
+  const value = (text) => (text.endsWith(' s') ? 1000 : 1) * Number.parseFloat(text);
+  const ways = [...document.querySelectorAll('section')];
+  return Object.fromEntries(ways.map((way) => [way.id, Object.fromEntries(
+    [...way.querySelectorAll('[data-number]')].map((number) => [number.dataset.number, value(number.textContent)]),
+  )]));
+});
+const until = async (condition) => {
+  for (;;) {
+    const now = await numbers();
+    if (await condition(now)) return now;
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+};
+// A number that is not there yet comes as null.
+const known = (now) => Object.values(now).every((way) => way['in-time'] !== null);
+
+await page.goto(url);
+const before = await until((now) => known(now) && now.prioritised.median !== null);
+const widths = {};
+for (const [size, width, height, deviceScaleFactor] of [['wide', 1280, 900, 1], ['phone', 390, 844, 2]]) {
+  await page.setViewport({ width, height, deviceScaleFactor });
+  widths[size] = await page.evaluate(() => document.documentElement.scrollWidth);
+  for (const value of ['light', 'dark']) {
+    await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value }]);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    if (picture) await page.screenshot({ path: `${picture}-${size}-${value}.png`, fullPage: true });
+  }
+}
+const move = (id, to) => page.$eval(`#${id}`, (slider, value) => {
+  slider.value = value;
+  slider.dispatchEvent(new Event('input', { bubbles: true }));
+}, to);
+// The delay of the link is a lower bound of what the plots show. Less is the error of the browser's idea of the server's clock.
+await move('delay', 200);
+const slow = await until((now) => now.prioritised.median >= 150);
+await page.click('#file');
+await until(() => page.$eval('#file-rate', (rate) => rate.textContent === '–'));
+const status = await page.$eval('#status', (line) => line.textContent);
+console.log(JSON.stringify({ before, slow, widths, status, faults, requests }));
+await browser.close();
