@@ -421,6 +421,8 @@ impl Session {
             let candidate = Candidate::host(*address, "udp").map_err(|error| refused(error.to_string()))?;
             ice.add_local_candidate(candidate);
         }
+        // The agent's clock must run before the peer's first check: a check that comes before the peer's description would stop it.
+        IceAgent::handle_timeout(&mut ice, now);
         config.sctp.zero_checksum = true;
         config.sctp.lower_layer_overhead = OVERHEAD;
         config.sctp.udp_encapsulation = true;

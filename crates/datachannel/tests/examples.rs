@@ -1,9 +1,10 @@
 //! The examples, as their users run them.
 
-use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use anabranch_datachannel::{ChannelConfig, PeerConnection, SessionConfig};
@@ -13,7 +14,7 @@ use tokio::net::UdpSocket;
 struct Program {
     child: Child,
     input: Option<ChildStdin>,
-    lines: Lines<BufReader<ChildStdout>>,
+    lines: Receiver<String>,
 }
 
 impl Program {
@@ -42,13 +43,15 @@ impl Program {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let output = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (told, lines) = channel();
+        std::thread::spawn(move || output.map_while(Result::ok).all(|line| told.send(line).is_ok()));
         let input = child.stdin.take();
         Self { child, input, lines }
     }
 
     fn line(&mut self) -> String {
-        self.lines.next().expect("a line").unwrap()
+        self.lines.recv_timeout(Duration::from_secs(60)).expect("a line")
     }
 
     /// Waits for the end.

@@ -44,9 +44,13 @@ impl Pair {
         let (mut offers, offer) = Session::offer(now, offerer).unwrap();
         let (answers, answer) = Session::answer(now, answerer, &offer).unwrap();
         offers.accept_answer(now, &change(answer)).unwrap();
+        Self::of(now, [offers, answers])
+    }
+
+    fn of(now: Instant, sides: [Session; 2]) -> Self {
         Self {
             now,
-            sides: [offers, answers],
+            sides,
             wire: VecDeque::new(),
             events: Default::default(),
             longest: 0,
@@ -89,7 +93,9 @@ impl Pair {
             };
             self.now = self.now.max(next) + Duration::from_micros(100);
             for side in &mut self.sides {
-                side.handle_timeout(self.now);
+                if side.poll_timeout().is_some_and(|due| due <= self.now) {
+                    side.handle_timeout(self.now);
+                }
             }
         }
         self.now = self.now.max(end);
@@ -290,6 +296,20 @@ fn strangers_have_no_effect() {
     pair.settle();
     let once = SessionEvent::Channel(ChannelEvent::Message(id, message(b"once")));
     assert_eq!(pair.take(ANSWERER), [once]);
+}
+
+/// RFC 8445 §7.3: the answerer's checks may be faster than its answer.
+#[test]
+fn checks_may_arrive_before_the_answer() {
+    let now = Instant::now();
+    let (mut offers, offer) = Session::offer(now, config(OFFERER)).unwrap();
+    let (mut answers, answer) = Session::answer(now, config(ANSWERER), &offer).unwrap();
+    let check = answers.poll_datagram().expect("a check");
+    offers.handle_datagram(now, check.source, check.destination, &check.bytes);
+    offers.accept_answer(now, &answer).unwrap();
+    let mut pair = Pair::of(now, [offers, answers]);
+    pair.settle();
+    assert_eq!(pair.take(OFFERER), [SessionEvent::Connected]);
 }
 
 /// Browsers begin with DTLS as soon as a check was answered, before they nominate a path: the answer must not wait for that.
