@@ -204,7 +204,7 @@ fn help_teaches() {
         "listen",
         "send",
         "ping",
-        "Nothing is encrypted",
+        "With --dtls, messages are encrypted",
         "anabranch listen --echo",
     ] {
         assert!(help.contains(part), "{part} is missing in {help}");
