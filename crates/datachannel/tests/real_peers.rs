@@ -1,0 +1,330 @@
+//! Browsers and other people's libraries as peers. `ANABRANCH_PEER` names one: chromium (the default), firefox, aiortc or pion;
+//! `scripts/long/data-channels` runs all. `interop/webrtc/README.md` has the requests to a peer.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anabranch_datachannel::{
+    ChannelConfig, ChannelMessage, ChannelSendError, DataChannel, PeerConnection, SessionConfig, SessionEnd,
+};
+use anabranch_dtls::{Certificate, DtlsError};
+use anabranch_proto::Reliability;
+use serde_json::{Value, json};
+use tokio::net::UdpSocket;
+
+/// The longest wait for anything.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The text that asks this side to close a channel.
+const PLEASE_CLOSE: &str = "please close";
+
+/// Another program: a process that obeys requests.
+struct Peer {
+    process: Child,
+    requests: ChildStdin,
+    answers: Receiver<String>,
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = writeln!(self.requests, "{}", json!({ "do": "vanish" }));
+        std::thread::sleep(Duration::from_millis(200));
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Peer {
+    fn start() -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let name = std::env::var("ANABRANCH_PEER").unwrap_or("chromium".to_owned());
+        let script = |file: &str| root.join("interop/webrtc").join(file).into_os_string();
+        let (program, arguments): (PathBuf, Vec<_>) = match name.as_str() {
+            "chromium" | "firefox" => ("node".into(), vec![script("channels.mjs"), name.clone().into()]),
+            "aiortc" => (
+                root.join("target/interop/aiortc/bin/python"),
+                vec![script("aiortc_peer.py")],
+            ),
+            "pion" => (root.join("target/interop/webrtc-pion"), Vec::new()),
+            other => panic!("ANABRANCH_PEER={other}: give chromium, firefox, aiortc or pion"),
+        };
+        let mut process = Command::new(&program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}; run scripts/setup", program.display()));
+        let output = BufReader::new(process.stdout.take().unwrap()).lines();
+        let (told, answers) = channel();
+        std::thread::spawn(move || output.map_while(Result::ok).all(|line| told.send(line).is_ok()));
+        let requests = process.stdin.take().unwrap();
+        let peer = Self {
+            process,
+            requests,
+            answers,
+        };
+        let ready = peer.answer();
+        println!("peer: {}", ready["ready"].as_str().expect("its version"));
+        peer
+    }
+
+    fn answer(&self) -> Value {
+        let line = self
+            .answers
+            .recv_timeout(PATIENCE)
+            .expect("an answer; if there is none, run scripts/setup");
+        serde_json::from_str(&line).expect("JSON")
+    }
+
+    /// Makes a request, and waits for the answer while the runtime's other threads go on.
+    fn ask(&mut self, request: &Value) -> Value {
+        tokio::task::block_in_place(|| {
+            writeln!(self.requests, "{request}").unwrap();
+            let answer = self.answer();
+            assert!(answer["error"].is_null(), "{request}: {answer}");
+            answer
+        })
+    }
+
+    fn sdp(&mut self, request: &Value) -> String {
+        self.ask(request)["sdp"]
+            .as_str()
+            .expect("a description")
+            .to_owned()
+    }
+
+    fn echoes(&mut self, label: &str, kind: &str, sizes: &[usize]) {
+        self.ask(&json!({ "do": "echoes", "label": label, "kind": kind, "sizes": sizes }));
+    }
+}
+
+/// Our side: it echoes the peer's channels.
+struct Ours {
+    connection: PeerConnection,
+    /// The properties of the peer's channels, and whether each has ended.
+    seen: Arc<Mutex<BTreeMap<String, (ChannelConfig, bool)>>>,
+    /// The largest message that the peer accepts.
+    peer_limit: usize,
+}
+
+async fn within<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, work)
+        .await
+        .expect("it takes too long")
+}
+
+async fn socket(address: IpAddr) -> UdpSocket {
+    UdpSocket::bind((address, 0)).await.unwrap()
+}
+
+/// An address of this machine that the peer can send to: one of its own, because Firefox does not send from another to 127.0.0.1.
+fn address(offer: &str) -> IpAddr {
+    let candidates = offer.lines().filter(|line| line.starts_with("a=candidate:"));
+    let mut addresses = candidates.filter_map(|line| line.split(' ').nth(4)?.parse().ok());
+    addresses
+        .find(IpAddr::is_ipv4)
+        .unwrap_or(Ipv4Addr::LOCALHOST.into())
+}
+
+fn config() -> SessionConfig {
+    SessionConfig::new(Certificate::generate().unwrap(), [])
+}
+
+/// The limit that a description announces (RFC 8841 §6.1).
+fn announced(sdp: &str) -> usize {
+    let line = sdp
+        .lines()
+        .find_map(|line| line.strip_prefix("a=max-message-size:"));
+    match line.map(|number| number.trim().parse().unwrap()) {
+        None => 65_536,
+        Some(0) => usize::MAX,
+        Some(limit) => limit,
+    }
+}
+
+async fn connect(peer: &mut Peer, peer_offers: bool) -> Ours {
+    let (connection, sdp) = if peer_offers {
+        let offer = peer.sdp(&json!({ "do": "offer", "channels": [{ "label": "first" }] }));
+        let (connection, answer) =
+            PeerConnection::answer(socket(address(&offer)).await, config().ice_lite(true), &offer).unwrap();
+        peer.ask(&json!({ "do": "accept", "sdp": answer }));
+        (connection, offer)
+    } else {
+        let (connection, offer) =
+            PeerConnection::offer(socket(Ipv4Addr::LOCALHOST.into()).await, config()).unwrap();
+        let answer = peer.sdp(&json!({ "do": "answer", "sdp": offer }));
+        connection.accept_answer(&answer).unwrap();
+        (connection, answer)
+    };
+    let ours = Ours {
+        connection,
+        seen: Arc::default(),
+        peer_limit: announced(&sdp),
+    };
+    let (connection, seen) = (ours.connection.clone(), Arc::clone(&ours.seen));
+    tokio::spawn(async move {
+        while let Some(channel) = connection.accept().await {
+            let config = channel.config();
+            seen.lock().unwrap().insert(config.label.clone(), (config, false));
+            tokio::spawn(echo(channel, Arc::clone(&seen)));
+        }
+    });
+    within(ours.connection.connected()).await.expect("connected");
+    ours
+}
+
+async fn echo(channel: DataChannel, seen: Arc<Mutex<BTreeMap<String, (ChannelConfig, bool)>>>) {
+    while let Some(message) = channel.recv().await {
+        if message.is_text && message.bytes == PLEASE_CLOSE {
+            channel.close();
+        } else {
+            channel.send(message).await.unwrap();
+        }
+    }
+    seen.lock().unwrap().get_mut(&channel.config().label).unwrap().1 = true;
+}
+
+impl Ours {
+    fn properties(&self, label: &str) -> ChannelConfig {
+        self.seen.lock().unwrap()[label].0.clone()
+    }
+
+    async fn ended(&self, label: &str) {
+        let has_ended = || self.seen.lock().unwrap()[label].1;
+        within(async {
+            while !has_ended() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+    }
+}
+
+async fn channels_and_messages(peer_offers: bool) {
+    let mut peer = Peer::start();
+    let ours = connect(&mut peer, peer_offers).await;
+    let limit = ours.peer_limit.min(262_144);
+
+    // Text and binary, from one byte to the limit.
+    peer.ask(&json!({ "do": "open", "channels": [{ "label": "reliable" }] }));
+    for kind in ["text", "binary"] {
+        peer.echoes("reliable", kind, &[1, 5, 1_200, 16_384, 65_535, limit]);
+    }
+
+    // Order, lifetime and retransmissions as the peer announces them.
+    peer.ask(&json!({ "do": "open", "channels": [
+        { "label": "unordered", "ordered": false },
+        { "label": "lifetime", "ordered": false, "maxPacketLifeTime": 500 },
+        { "label": "retransmits", "ordered": true, "maxRetransmits": 3, "protocol": "a protocol" },
+    ] }));
+    for label in ["unordered", "lifetime", "retransmits"] {
+        peer.echoes(label, "binary", &[100, 3_000]);
+    }
+    let same = |label: &str, expected: ChannelConfig| {
+        let known = ours.properties(label);
+        assert_eq!(
+            (known.ordered, known.reliability, known.protocol),
+            (expected.ordered, expected.reliability, expected.protocol),
+            "{label}"
+        );
+    };
+    let plain = ChannelConfig::new("");
+    same("reliable", plain.clone());
+    same("unordered", plain.clone().ordered(false));
+    let lifetime = Reliability::Lifetime(Duration::from_millis(500));
+    same("lifetime", plain.clone().ordered(false).reliability(lifetime));
+    let three = Reliability::Retransmissions(3);
+    same("retransmits", plain.protocol("a protocol").reliability(three));
+
+    // Sixty channels at a time.
+    let labels: Vec<String> = (0..60).map(|number| format!("channel {number}")).collect();
+    let wanted: Vec<Value> = labels.iter().map(|label| json!({ "label": label })).collect();
+    peer.ask(&json!({ "do": "open", "channels": wanted }));
+    for label in &labels {
+        peer.echoes(label, "text", &[10]);
+    }
+
+    // Channels that this side opens, which the peer echoes.
+    let config = ChannelConfig::new("unreliable of ours")
+        .ordered(false)
+        .reliability(Reliability::Retransmissions(2));
+    let unreliable = within(ours.connection.open(config)).await.unwrap();
+    unreliable.send_text("hello").await.unwrap();
+    assert_eq!(within(unreliable.recv()).await.unwrap().bytes, "hello");
+    let config = ChannelConfig::new("ours").ordered(false);
+    let channel = within(ours.connection.open(config)).await.unwrap();
+    for (is_text, size) in [(true, 1), (true, 16_384), (false, 1), (false, limit)] {
+        let bytes = vec![b'a'; size].into();
+        let message = ChannelMessage { is_text, bytes };
+        channel.send(message.clone()).await.unwrap();
+        assert_eq!(within(channel.recv()).await, Some(message));
+    }
+    if let Some(larger) = ours.peer_limit.checked_add(1).filter(|size| *size < 1 << 21) {
+        let refused = channel.send_bytes(vec![0; larger]).await;
+        assert!(
+            matches!(refused, Err(ChannelSendError::TooLarge { .. })),
+            "{refused:?}"
+        );
+    }
+
+    // Closed by either side, and numbers are used again.
+    channel.close();
+    peer.ask(&json!({ "do": "closed", "label": "ours" }));
+    within(channel.closed()).await;
+    peer.ask(&json!({ "do": "close", "label": "unordered" }));
+    ours.ended("unordered").await;
+    peer.ask(&json!({ "do": "say", "label": "lifetime", "text": PLEASE_CLOSE }));
+    peer.ask(&json!({ "do": "closed", "label": "lifetime" }));
+    ours.ended("lifetime").await;
+    peer.ask(&json!({ "do": "open", "channels": [{ "label": "later" }] }));
+    peer.echoes("later", "text", &[26]);
+    peer.echoes("reliable", "text", &[26]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_offers_exchanges_messages() {
+    channels_and_messages(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_answers_exchanges_messages() {
+    channels_and_messages(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_vanishes_is_found_missing() {
+    let mut peer = Peer::start();
+    let ours = connect(&mut peer, true).await;
+    peer.echoes("first", "text", &[1]);
+    drop(peer);
+    let end = within(ours.connection.closed()).await;
+    assert_ne!(end, SessionEnd::Closed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_with_a_wrong_fingerprint_is_refused() {
+    let mut peer = Peer::start();
+    let offer = peer.sdp(&json!({ "do": "offer", "channels": [{ "label": "first" }] }));
+    let line = offer
+        .lines()
+        .find(|line| line.starts_with("a=fingerprint:sha-256 "));
+    let line = line.expect("a fingerprint").trim();
+    let (start, last) = line.split_at(line.len() - 1);
+    let wrong = format!("{start}{}", if last == "0" { "1" } else { "0" });
+    let (connection, answer) = PeerConnection::answer(
+        socket(address(&offer)).await,
+        config().ice_lite(true),
+        &offer.replace(line, &wrong),
+    )
+    .unwrap();
+    peer.ask(&json!({ "do": "accept", "sdp": answer }));
+    let end = within(connection.closed()).await;
+    assert!(matches!(end, SessionEnd::Dtls(DtlsError::Refused(_))), "{end:?}");
+    assert!(connection.connected().await.is_err());
+}

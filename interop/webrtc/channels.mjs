@@ -1,0 +1,109 @@
+// A browser as the peer of the tests: usage channels.mjs chromium|firefox [TRIALS]. README.md has the requests, one line of JSON each on
+// standard input; each has one line of JSON as its answer.
+import { createInterface } from 'node:readline';
+import { start } from './browser.mjs';
+
+// Runs in the page.
+function prepare() {
+  const peer = new RTCPeerConnection();
+  const channels = new Map();
+  const bytes = (size) => Uint8Array.from({ length: size }, (_, place) => place % 251);
+  const text = (size) => 'abcdefghijklmnopqrstuvwxyz'.repeat(Math.ceil(size / 26)).slice(0, size);
+
+  function adopt(channel, echoes) {
+    channel.binaryType = 'arraybuffer';
+    const known = { channel, inbox: [], wake: () => {} };
+    channels.set(channel.label, known);
+    channel.onmessage = ({ data }) => {
+      if (echoes) channel.send(data);
+      else known.inbox.push(data);
+      known.wake();
+    };
+    channel.onopen = () => known.wake();
+    channel.onclose = () => known.wake();
+  }
+
+  async function until(label, condition) {
+    const known = channels.get(label);
+    if (!known) throw new Error(`there is no channel ${label}`);
+    while (!condition(known)) await new Promise((resolve) => { known.wake = resolve; });
+    return known;
+  }
+
+  async function gathered() {
+    while (peer.iceGatheringState !== 'complete') {
+      await new Promise((resolve) => { peer.onicegatheringstatechange = resolve; });
+    }
+    return { sdp: peer.localDescription.sdp };
+  }
+
+  const open = ({ label, ...properties }) => adopt(peer.createDataChannel(label, properties), false);
+  peer.ondatachannel = ({ channel }) => adopt(channel, true);
+
+  window.requests = {
+    async offer({ channels: wanted }) {
+      wanted.forEach(open);
+      await peer.setLocalDescription();
+      return gathered();
+    },
+    async answer({ sdp }) {
+      await peer.setRemoteDescription({ type: 'offer', sdp });
+      await peer.setLocalDescription();
+      return gathered();
+    },
+    async accept({ sdp }) {
+      await peer.setRemoteDescription({ type: 'answer', sdp });
+      return {};
+    },
+    async open({ channels: wanted }) {
+      wanted.forEach(open);
+      for (const { label } of wanted) await until(label, ({ channel }) => channel.readyState === 'open');
+      return {};
+    },
+    async echoes({ label, sizes, kind }) {
+      const known = await until(label, ({ channel }) => channel.readyState === 'open');
+      for (const size of sizes) {
+        const sent = kind === 'text' ? text(size) : bytes(size);
+        known.channel.send(sent);
+        await until(label, ({ inbox, channel }) => inbox.length > 0 || channel.readyState === 'closed');
+        const back = known.inbox.shift();
+        const same = kind === 'text' ? back === sent
+          : back instanceof ArrayBuffer && back.byteLength === size && new Uint8Array(back).every((byte, place) => byte === sent[place]);
+        if (!same) throw new Error(`${kind} of ${size} bytes came back as ${back?.constructor.name} of ${back?.length ?? back?.byteLength}`);
+      }
+      return {};
+    },
+    async say({ label, text: words }) {
+      channels.get(label).channel.send(words);
+      return {};
+    },
+    async close({ label }) {
+      channels.get(label).channel.close();
+      await until(label, ({ channel }) => channel.readyState === 'closed');
+      return {};
+    },
+    async closed({ label }) {
+      await until(label, ({ channel }) => channel.readyState === 'closed');
+      return {};
+    },
+  };
+}
+
+const [name, trials] = process.argv.slice(2);
+const browser = await start(name, trials);
+const page = await browser.newPage();
+await page.evaluate(prepare);
+console.log(JSON.stringify({ ready: await browser.version() }));
+for await (const line of createInterface({ input: process.stdin })) {
+  const { do: action, ...request } = JSON.parse(line);
+  if (action === 'vanish') {
+    browser.process().kill('SIGKILL');
+    process.exit(0);
+  }
+  try {
+    console.log(JSON.stringify(await page.evaluate((key, value) => window.requests[key](value), action, request)));
+  } catch (error) {
+    console.log(JSON.stringify({ error: error.message }));
+  }
+}
+await browser.close();
