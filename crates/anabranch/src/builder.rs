@@ -14,11 +14,12 @@ use anabranch_dtls::DtlsConfig;
 use anabranch_netsim::LinkConfig;
 #[cfg(feature = "dtls")]
 use anabranch_proto::MultipathMode;
-use anabranch_proto::{Admission, Candidate, Config, EndpointError};
+use anabranch_proto::{Admission, Candidate, Config, Dscp, EndpointError};
 use tokio::net::ToSocketAddrs;
 
 #[cfg(feature = "capture")]
 use crate::capture::Capture;
+use crate::datagram_socket::DatagramSocket;
 use crate::driver::{Hub, Layers, Limits, LinkPlan};
 use crate::dscp;
 use crate::endpoint::Endpoint;
@@ -29,7 +30,8 @@ use crate::interfaces::Interfaces;
 use crate::observe::Observers;
 #[cfg(feature = "qlog")]
 use crate::observe::Qlog;
-use crate::socket::{Socket, Transport, reachable_types};
+use crate::socket::{GivenSocket, Socket, Transport, reachable_types};
+use crate::system_socket::SystemSocket;
 
 /// The application's decision about new associations.
 #[derive(Clone)]
@@ -262,22 +264,67 @@ impl EndpointBuilder {
     /// # Errors
     /// See [`BindError`]. An empty list gives [`BindError::Resolve`].
     pub fn bind_all(mut self, locals: &[SocketAddr]) -> Result<Endpoint, BindError> {
+        self.prepare(locals.len())?;
+        let sockets = self.open_all(locals)?;
+        let interfaces = self.watched_interfaces(locals)?;
+        self.start(sockets, interfaces)
+    }
+
+    /// Uses this socket, which moves datagrams as the application wants: through a tunnel, a relay, or an emulated network. ICMP messages
+    /// and Differentiated Services codepoints do not pass it. If a layer adds bytes to each packet that a UDP socket would not,
+    /// [`Config::lower_layer_overhead`] says how many. Must be called within a tokio runtime.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use anabranch::Endpoint;
+    ///
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// let endpoint = Endpoint::builder().bind_socket(socket)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`BindError`]; [`BindError::GivenSocket`] if an option was chosen that only sockets of the system have.
+    pub fn bind_socket(mut self, socket: impl DatagramSocket) -> Result<Endpoint, BindError> {
+        let refused = [
+            (self.transport != Transport::Udp, "transport"),
+            (!self.interfaces.is_empty(), "interface"),
+            (self.watches_interfaces, "watch_interfaces"),
+            (self.config.dscp != Dscp::default(), "Config::dscp"),
+        ];
+        if let Some((_, option)) = refused.into_iter().find(|(is_chosen, _)| *is_chosen) {
+            return Err(BindError::GivenSocket(option));
+        }
+        self.prepare(1)?;
+        let socket = GivenSocket::new(socket).map_err(BindError::Resolve)?;
+        self.start(vec![Socket::Given(socket)], None)
+    }
+}
+
+impl EndpointBuilder {
+    /// Checks the settings, and adapts them to the layers below.
+    fn prepare(
+        &mut self,
+        #[cfg_attr(not(feature = "dtls"), expect(unused))] addresses: usize,
+    ) -> Result<(), BindError> {
         self.config.udp_encapsulation = self.transport == Transport::Udp;
         #[cfg(feature = "dtls")]
         if self.dtls.is_some() {
             if self.transport != Transport::Udp {
                 return Err(BindError::Dtls(DtlsLimit::RawIp));
             }
-            if locals.len() > 1 {
+            if addresses > 1 {
                 return Err(BindError::Dtls(DtlsLimit::SeveralAddresses));
             }
             fit_dtls(&mut self.config).map_err(BindError::Dtls)?;
         }
         self.config.validate()?;
         dscp::check(self.config.dscp)?;
-        let sockets = self.open_all(locals)?;
+        Ok(())
+    }
+
+    fn start(mut self, sockets: Vec<Socket>, interfaces: Option<Interfaces>) -> Result<Endpoint, BindError> {
         self.config.address_types = reachable_types(&sockets, self.config.address_types);
-        let interfaces = self.watched_interfaces(locals)?;
         let seed = match self.seed {
             Some(seed) => seed,
             None => {
@@ -320,9 +367,7 @@ impl EndpointBuilder {
         );
         Ok(Endpoint::new(Arc::clone(&hub)))
     }
-}
 
-impl EndpointBuilder {
     fn watched_interfaces(&self, locals: &[SocketAddr]) -> Result<Option<Interfaces>, BindError> {
         if !self.watches_interfaces {
             return Ok(None);
@@ -374,7 +419,8 @@ fn open(
     only_v6: bool,
     interface: Option<&str>,
 ) -> Result<Socket, BindError> {
-    Socket::open(address, transport, only_v6, interface).map_err(|source| {
+    let opened = SystemSocket::open(address, transport, only_v6, interface);
+    opened.map(Socket::System).map_err(|source| {
         if transport == Transport::RawIp && source.kind() == io::ErrorKind::PermissionDenied {
             return BindError::RawNotPermitted(address);
         }

@@ -58,6 +58,9 @@ pub enum BindError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// An option needs a socket of the system ([`EndpointBuilder::bind_socket`](crate::EndpointBuilder::bind_socket)).
+    #[error("the option {0} needs a socket of the system; leave it out, or use `bind`")]
+    GivenSocket(&'static str),
     /// A setting is not possible with DTLS.
     #[cfg(feature = "dtls")]
     #[error("not with DTLS: {0}")]

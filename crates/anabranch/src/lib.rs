@@ -1,7 +1,7 @@
 //! SCTP (RFC 9260) for tokio programs: associations with many streams of messages, over UDP (RFC 6951) without any
 //! privilege, or directly over IP with root or `CAP_NET_RAW`.
 //!
-//! Messages are encrypted with [`EndpointBuilder::dtls`] (feature `dtls`). **Without it, anyone who sees the packets can read them.**
+//! Messages are encrypted with `EndpointBuilder::dtls` (feature `dtls`). **Without it, anyone who sees the packets can read them.**
 //!
 //! A client that sends *hello* and checks the answer, and a server that echoes every message:
 //!
@@ -48,7 +48,8 @@
 //!   retransmissions or a priority, and [`Association::next_event`] reports abandoned messages ([`Event::Abandoned`]).
 //!   [`SendOptions::early_discard`] and [`SendOptions::discard_notice`] shorten the delay that losses cause.
 //! * [`blocking`] has the same interface for programs without an async runtime.
-//! * Cargo features: `futures` (default) makes [`StreamHandle`] a stream and a sink; `link` emulates slow and lossy links in
+//! * [`EndpointBuilder::bind_socket`] takes any [`DatagramSocket`] in place of a socket of the system.
+//! * Cargo features: `futures` (default) makes [`StreamHandle`] a stream and a sink; `dtls` encrypts; `link` emulates slow and lossy links in
 //!   front of the sockets; `capture` writes captures of packets; `qlog` writes files of trace events; `metrics` counts trace events with the
 //!   crate `metrics`; `experiments` makes single rules of loss recovery settings ([`RecoveryRules`]).
 //! * [`Config`] has every setting of the protocol, with the names, units and defaults of RFC 9260.
@@ -79,6 +80,7 @@ mod scheduling;
 mod senders;
 mod socket;
 mod stream;
+mod system_socket;
 
 #[cfg(feature = "dtls")]
 pub use anabranch_dtls::{

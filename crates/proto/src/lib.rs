@@ -9,6 +9,11 @@
 //! 3. [`Association::poll_event`] until `None`, and [`Association::recv`] whenever the application wants messages;
 //! 4. [`Association::poll_timeout`]: call [`Association::handle_timeout`] when that time has come.
 //!
+//! The core does not know what carries its packets: UDP, IP, DTLS, or anything else that moves datagrams. Four facts of that layer are inputs.
+//! [`Config::udp_encapsulation`] and [`Config::lower_layer_overhead`] are the bytes that it adds to each packet.
+//! [`Config::zero_checksum`] says that it detects errors itself. The last argument of [`Association::poll_transmit`] is the number of packets that
+//! it sends in one call (segmentation offload). [`Association::handle_path_error`] tells its errors, for example that a connection below has ended.
+//!
 //! Methods named `handle_` take input from outside, methods named `poll_` return output. Every method that may start a timer takes the
 //! current time as `now`.
 

@@ -10,7 +10,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::{Hub, Touched, stopped};
-use crate::socket::{Datagram, Failure, Failures, ReceiveBuffers};
+use crate::socket::{Datagram, ReceiveBuffers};
+use crate::system_socket::{Failure, Failures};
 
 /// Limit of system calls in a row. Then other tasks run.
 const CALLS_IN_A_ROW: usize = 8;
