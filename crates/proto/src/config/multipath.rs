@@ -41,7 +41,7 @@ pub struct MultipathConfig {
 }
 
 /// ECA-SCTP: every transmission has a path sequence number (PSN), and acknowledgements name transmissions. As without ECA-SCTP,
-/// [`crate::RecoveryRules::missing_reports`] sets how many later packets declare a loss, and
+/// `RecoveryRules::missing_reports` (feature `experiments`) sets how many later packets declare a loss, and
 /// [`MultipathConfig::retransmission`] the path of a retransmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EcaConfig {
