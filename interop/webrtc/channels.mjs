@@ -15,8 +15,8 @@ function prepare() {
     const known = { channel, inbox: [], wake: () => {} };
     channels.set(channel.label, known);
     channel.onmessage = ({ data }) => {
-      if (echoes) channel.send(data);
-      else known.inbox.push(data);
+      if (!echoes) known.inbox.push(data);
+      else if (!channel.label.startsWith('sink')) channel.send(data);
       known.wake();
     };
     channel.onopen = () => known.wake();

@@ -71,6 +71,8 @@ mod error;
 mod error_queue;
 mod interfaces;
 mod into_message;
+#[cfg(feature = "link")]
+mod linked_socket;
 mod local_addresses;
 mod message;
 mod observe;
@@ -119,6 +121,8 @@ pub use endpoint::Endpoint;
 pub use error::DtlsLimit;
 pub use error::{BindError, ConnectError, Explained, ListenError, RecvError, SendError, ShutdownError};
 pub use into_message::IntoMessage;
+#[cfg(feature = "link")]
+pub use linked_socket::LinkedSocket;
 pub use message::Message;
 pub use socket::Transport;
 pub use stream::{ByteStream, StreamHandle};

@@ -2,7 +2,6 @@
 //! reliable, expiring and prioritised. Each visitor has a link of its own in front of the socket.
 
 mod game;
-mod linked_socket;
 mod server;
 mod visit;
 

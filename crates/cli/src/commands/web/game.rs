@@ -4,14 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anabranch::{LinkConfig, Reliability};
+use anabranch::{LinkConfig, LinkedSocket, Reliability};
 use anabranch_datachannel::{ChannelConfig, ChannelMessage, DataChannel, PeerConnection};
 use anabranch_netsim::{LossModel, QueueLimit};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
-
-use super::linked_socket::LinkedSocket;
 
 /// The label of the channel with which the page controls the traffic.
 pub(super) const CONTROL: &str = "anabranch-control";

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use anabranch::LinkedSocket;
 use anabranch_datachannel::{PeerConnection, SessionConfig};
 use anabranch_dtls::Certificate;
 use bytes::Bytes;
@@ -20,7 +21,6 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
-use super::linked_socket::LinkedSocket;
 use super::{WebArgs, game, visit};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anabranch::LinkedSocket;
 use anabranch_datachannel::{DataChannel, PeerConnection};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::game::{CONTROL, Game};
-use super::linked_socket::LinkedSocket;
 
 /// How long a visitor may take to connect after its offer.
 const CONNECTING: Duration = Duration::from_secs(30);

@@ -1,17 +1,18 @@
-//! A link for each visitor: a UDP socket whose datagrams pass an emulated link in each direction.
+//! A UDP socket whose datagrams pass an emulated link in each direction.
 
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anabranch::{DatagramSocket, LinkConfig, Readiness, Received, Transmit};
-use anabranch_netsim::{Generator, Link, LinkPacket};
+use anabranch_netsim::{Generator, Link, LinkConfig, LinkPacket};
 use anabranch_proto::Timestamp;
 use bytes::Bytes;
 use tokio::net::UdpSocket;
 use tokio::sync::Notify;
+
+use crate::datagram_socket::{DatagramSocket, Readiness, Received, Transmit};
 
 /// The headers of IPv4 and UDP, in bytes: they take their time on a link.
 const HEADERS: usize = 28;
@@ -48,11 +49,14 @@ struct Links {
     arrived: VecDeque<Packet>,
 }
 
-/// A UDP socket behind an emulated link. [`LinkedSocket::carry`] must run as long as it is used.
+/// A UDP socket behind an emulated link: datagrams sent *and* received pass it. [`LinkedSocket::carry`] must run as long as the socket is used. A
+/// link counts the headers of IPv4 and UDP too, and its timing is accurate to about 1 ms. Needs the feature `link`.
+///
+/// Endpoints have links of their own ([`EndpointBuilder::link`](crate::EndpointBuilder::link)); this one is for data channels.
 #[derive(Debug)]
-pub(super) struct LinkedSocket {
+pub struct LinkedSocket {
     socket: UdpSocket,
-    /// The address that the peer sends to; that of the socket, if no address translator is in between.
+    /// The address that the peer sends to.
     announced: SocketAddr,
     links: Mutex<Links>,
     begun: Instant,
@@ -63,7 +67,10 @@ pub(super) struct LinkedSocket {
 }
 
 impl LinkedSocket {
-    pub(super) fn new(socket: UdpSocket, announced: SocketAddr, config: &LinkConfig, seed: u64) -> Self {
+    /// A link of this configuration in each direction, with random numbers from `seed`. `announced` is the address that the peer sends to: that
+    /// of the socket, if no address translator is in between.
+    #[must_use]
+    pub fn new(socket: UdpSocket, announced: SocketAddr, config: &LinkConfig, seed: u64) -> Self {
         let link = |label| Link::new(config.clone(), seed, label);
         Self {
             socket,
@@ -80,7 +87,7 @@ impl LinkedSocket {
     }
 
     /// Changes the link from now on, in both directions.
-    pub(super) fn set_link(&self, config: &LinkConfig) {
+    pub fn set_link(&self, config: &LinkConfig) {
         let mut links = self.lock();
         links.outward.set_config(config.clone());
         links.inward.set_config(config.clone());
@@ -88,8 +95,8 @@ impl LinkedSocket {
         self.put.notify_one();
     }
 
-    /// Carries datagrams through the link, for ever.
-    pub(super) async fn carry(&self) {
+    /// Carries datagrams through the link, until the socket fails.
+    pub async fn carry(&self) {
         let mut buffer = vec![0; DATAGRAM];
         loop {
             let next = self.take_due();
@@ -109,11 +116,11 @@ impl LinkedSocket {
     }
 
     /// Waits until the outward link is empty.
-    pub(super) async fn drained(&self) {
+    pub async fn drained(&self) {
         let next = || self.lock().outward.next_event();
         while let Some(next) = next() {
             // The runtime's timers have a resolution of 1 ms.
-            tokio::time::sleep_until((self.instant(next) + std::time::Duration::from_millis(1)).into()).await;
+            tokio::time::sleep_until((self.instant(next) + Duration::from_millis(1)).into()).await;
         }
     }
 
@@ -163,7 +170,7 @@ impl LinkedSocket {
     }
 
     fn instant(&self, at: Timestamp) -> Instant {
-        self.begun + std::time::Duration::from_nanos(at.0)
+        self.begun + Duration::from_nanos(at.0)
     }
 }
 
@@ -212,7 +219,6 @@ impl DatagramSocket for LinkedSocket {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Duration;
 
     use super::*;
 
