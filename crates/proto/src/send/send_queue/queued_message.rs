@@ -1,0 +1,107 @@
+//! A message that waits for its first transmission, in one part or in several.
+
+use std::collections::VecDeque;
+
+use anabranch_wire::{Ppid, StreamId};
+use bytes::Bytes;
+
+use crate::message::{Haste, MessageId, Persistence, SendOptions, UnsentMessage};
+use crate::path_id::PathId;
+use crate::time::Timestamp;
+
+/// The parts after the one that is being sent.
+#[derive(Debug, Default)]
+struct Parts(VecDeque<Bytes>);
+
+/// A queued message, or its rest. Most messages have a single part; the struct is small because messages are moved often.
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) id: MessageId,
+    pub(super) queued_at: Timestamp,
+    pub(super) persistence: Persistence,
+    pub(super) haste: Haste,
+    pub(super) context: u64,
+    pub(super) ppid: Ppid,
+    pub(super) unordered: bool,
+    pub(super) immediate: bool,
+    /// The path that the application named.
+    pub(super) path: Option<PathId>,
+    /// Whether the last part was given.
+    pub(super) complete: bool,
+    /// Whether a fragment was sent.
+    pub(super) begun: bool,
+    /// The FSN of the next fragment.
+    pub(super) fragments: u32,
+    /// The data to be sent next. Data after it exists only for messages given in parts.
+    pub(super) first: Bytes,
+    rest: Option<Box<Parts>>,
+}
+
+impl Message {
+    pub(super) fn new(
+        id: MessageId,
+        now: Timestamp,
+        options: &SendOptions,
+        first: Bytes,
+        complete: bool,
+    ) -> Self {
+        Self {
+            id,
+            queued_at: now,
+            persistence: Persistence::new(options.reliability, now),
+            haste: Haste::new(options),
+            context: options.context,
+            ppid: options.ppid,
+            unordered: options.unordered,
+            immediate: options.immediate,
+            path: options.path,
+            complete,
+            begun: false,
+            fragments: 0,
+            first,
+            rest: None,
+        }
+    }
+
+    pub(super) fn size(&self) -> usize {
+        let rest = self.rest.iter().flat_map(|rest| &rest.0);
+        self.first.len() + rest.map(Bytes::len).sum::<usize>()
+    }
+
+    /// Adds the next part, which may be empty.
+    pub(super) fn push(&mut self, part: Bytes) {
+        if self.first.is_empty() {
+            self.first = part;
+        } else if !part.is_empty() {
+            self.rest.get_or_insert_default().0.push_back(part);
+        }
+    }
+
+    /// Whether its next fragment, of at most `limit` bytes, must wait for another part. The last part may be empty, and before a fragment
+    /// is sent it must be known whether it is the last.
+    pub(super) fn is_held_back(&self, limit: usize) -> bool {
+        let has_rest = || self.rest.as_ref().is_some_and(|rest| !rest.0.is_empty());
+        !self.complete && self.first.len() <= limit && !has_rest()
+    }
+
+    /// Removes and returns the first `len` bytes, which belong to one part.
+    pub(super) fn take(&mut self, len: usize) -> Bytes {
+        if len < self.first.len() {
+            return self.first.split_to(len);
+        }
+        let next = self.rest.as_mut().and_then(|rest| rest.0.pop_front());
+        core::mem::replace(&mut self.first, next.unwrap_or_default())
+    }
+
+    pub(super) fn unsent(&self, stream: StreamId, number: u32) -> UnsentMessage {
+        UnsentMessage {
+            unordered: self.unordered,
+            sequence: number,
+            message: self.id,
+            stream,
+            context: self.context,
+            size: self.size(),
+            begun: self.begun,
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Trace events as lines of text, for logs.
+
+use core::fmt;
+use core::time::Duration;
+
+use super::{PathMetrics, TraceChunk, TraceKind, TsnRange};
+
+/// One line of text, with TSNs as in packets and times in milliseconds.
+impl fmt::Display for TraceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StateChanged { from, to } => write!(f, "state {from:?} -> {to:?}"),
+            Self::Negotiated {
+                outbound_streams,
+                inbound_streams,
+                extensions,
+            } => write!(
+                f,
+                "set-up is complete: {outbound_streams} outbound and {inbound_streams} inbound streams, {extensions:?}"
+            ),
+            Self::Closed { reason } => write!(f, "closed: {reason:?}"),
+            Self::PathChanged {
+                path, remote, state, ..
+            } => write!(f, "path {path} to {remote}: {state:?}"),
+            Self::PathMetrics(metrics) => metrics.fmt(f),
+            Self::PacketSent { path, bytes, chunks } => {
+                write!(f, "packet sent on path {path}: {bytes} bytes,")?;
+                write_chunks(f, chunks)
+            }
+            Self::PacketReceived { bytes, chunks, .. } => {
+                write!(f, "packet received: {bytes} bytes,")?;
+                write_chunks(f, chunks)
+            }
+            Self::MessageQueued {
+                message,
+                stream,
+                bytes,
+                queued_bytes,
+                ..
+            } => write!(
+                f,
+                "message {} queued on stream {}: {bytes} bytes; {queued_bytes} bytes wait",
+                message.0, stream.0
+            ),
+            Self::SendingWaits { reason } => write!(f, "data waits: {}", reason.name()),
+            Self::DataSent {
+                tsn,
+                message,
+                stream,
+                path,
+                transmission,
+                cause,
+                waited,
+                ..
+            } => {
+                write!(
+                    f,
+                    "TSN {} sent on path {path}: message {} of stream {}",
+                    tsn.0, message.0, stream.0
+                )?;
+                if let Some(rule) = cause {
+                    write!(f, ", transmission {transmission} because of {}", rule.name())?;
+                }
+                match waited {
+                    Some(waited) => write!(f, ", {} after send", Millis(*waited)),
+                    None => Ok(()),
+                }
+            }
+            Self::ChunkLost {
+                tsn,
+                message,
+                stream,
+                path,
+                transmission,
+                rule,
+            } => write!(
+                f,
+                "TSN {} lost by {}: message {} of stream {}, transmission {transmission} on path {path}",
+                tsn.0,
+                rule.name(),
+                message.0,
+                stream.0
+            ),
+            Self::LossSpurious { tsn } => write!(f, "the loss of TSN {} was spurious", tsn.0),
+            Self::Reneged { tsn } => write!(f, "the receiver reneged on TSN {}", tsn.0),
+            Self::T3Expired { path, lost, rto } => {
+                write!(
+                    f,
+                    "T3-rtx expired on path {path}: {lost} chunks lost, RTO {}",
+                    Millis(*rto)
+                )
+            }
+            Self::ProbeTimeout { path } => write!(f, "the probe timeout expired on path {path}"),
+            Self::ReductionUndone { path } => write!(f, "the window reduction of path {path} is undone"),
+            Self::AckReceived {
+                cumulative_tsn_ack,
+                a_rwnd,
+                gap_ack_blocks,
+                duplicates,
+                ..
+            } => {
+                write!(
+                    f,
+                    "acknowledgement received: up to {}, a_rwnd {a_rwnd}",
+                    cumulative_tsn_ack.0
+                )?;
+                write_ranges(f, ", gap ack blocks", gap_ack_blocks)?;
+                match duplicates {
+                    0 => Ok(()),
+                    count => write!(f, ", {count} duplicates"),
+                }
+            }
+            Self::Acknowledged { tsns } => write_ranges(f, "newly acknowledged", tsns),
+            Self::MessageAcknowledged {
+                message,
+                stream,
+                queue_delay,
+                delay,
+                retransmissions,
+            } => write!(
+                f,
+                "message {} of stream {} acknowledged {} after send ({} in the queue, {retransmissions} retransmissions)",
+                message.0,
+                stream.0,
+                Millis(*delay),
+                Millis(*queue_delay)
+            ),
+            Self::MessageAbandoned {
+                message,
+                stream,
+                sent,
+                reason,
+            } => {
+                let how_far = if *sent { "after a part was sent" } else { "unsent" };
+                write!(
+                    f,
+                    "message {} of stream {} abandoned {how_far}: {}",
+                    message.0,
+                    stream.0,
+                    reason.name()
+                )
+            }
+            Self::ForwardSent { new_cumulative_tsn } => {
+                write!(f, "FORWARD-TSN sent up to {}", new_cumulative_tsn.0)
+            }
+            Self::ForwardReceived { new_cumulative_tsn } => {
+                write!(f, "FORWARD-TSN received up to {}", new_cumulative_tsn.0)
+            }
+            Self::DataReceived {
+                tsn,
+                stream,
+                sequence,
+                new,
+                missing,
+                ..
+            } => {
+                let again = if *new { "" } else { " again" };
+                write!(
+                    f,
+                    "TSN {} received{again}: number {sequence} of stream {}",
+                    tsn.0, stream.0
+                )?;
+                match missing {
+                    Some(missing) => write!(f, "; TSN {} is missing", missing.0),
+                    None => Ok(()),
+                }
+            }
+            Self::AckSent {
+                cumulative_tsn_ack,
+                a_rwnd,
+                gap_ack_blocks,
+                ..
+            } => {
+                write!(
+                    f,
+                    "acknowledgement sent: up to {}, a_rwnd {a_rwnd}",
+                    cumulative_tsn_ack.0
+                )?;
+                write_ranges(f, ", gap ack blocks", gap_ack_blocks)
+            }
+            Self::MessageBlocked { stream, tsn, missing } => write!(
+                f,
+                "head-of-line blocking: TSN {} of stream {} waits while TSN {} is missing",
+                tsn.0, stream.0, missing.0
+            ),
+            Self::MessageDelivered {
+                stream,
+                tsn,
+                bytes,
+                blocked,
+            } => {
+                write!(f, "{bytes} bytes delivered on stream {}", stream.0)?;
+                if let Some(tsn) = tsn {
+                    write!(f, ", from TSN {}", tsn.0)?;
+                }
+                match blocked.is_zero() {
+                    true => Ok(()),
+                    false => write!(f, ", after {} of head-of-line blocking", Millis(*blocked)),
+                }
+            }
+            Self::EventsDropped { count } => write!(f, "{count} events were dropped here"),
+        }
+    }
+}
+
+impl fmt::Display for PathMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "path {}: cwnd {}", self.path, self.cwnd)?;
+        if let Some(ssthresh) = self.ssthresh {
+            write!(f, ", ssthresh {ssthresh}")?;
+        }
+        write!(f, ", {} bytes in flight", self.flight_size)?;
+        if let Some(srtt) = self.srtt {
+            write!(f, ", SRTT {}", Millis(srtt))?;
+        }
+        write!(f, ", RTO {}", Millis(self.rto))?;
+        match self.pacing_rate {
+            Some(rate) => write!(f, ", paced at {rate} bytes/s"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A duration in milliseconds with three decimals.
+struct Millis(Duration);
+
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3} ms", self.0.as_secs_f64() * 1e3)
+    }
+}
+
+fn write_ranges(f: &mut fmt::Formatter<'_>, title: &str, ranges: &[TsnRange]) -> fmt::Result {
+    if ranges.is_empty() {
+        return Ok(());
+    }
+    f.write_str(title)?;
+    for (first, last) in ranges {
+        if first == last {
+            write!(f, " {}", first.0)?;
+        } else {
+            write!(f, " {}-{}", first.0, last.0)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_chunks(f: &mut fmt::Formatter<'_>, chunks: &[TraceChunk]) -> fmt::Result {
+    for chunk in chunks {
+        write!(f, " {}", chunk.kind)?;
+        if let Some(tsn) = chunk.tsn {
+            write!(f, "({})", tsn.0)?;
+        }
+    }
+    Ok(())
+}
