@@ -28,7 +28,6 @@ pub enum Transport {
 pub(crate) const RECEIVE_BUFFERS: usize = 8;
 pub(crate) const RECEIVE_BUFFER_LEN: usize = 1 << 16;
 /// The largest UDP datagram, and the largest batch for segmentation offload, in bytes (65,535 less the IPv6 and UDP headers).
-#[cfg(feature = "link")]
 pub(crate) const MAX_BATCH: usize = 65_535 - 48;
 
 /// A batch of datagrams to one destination; the caller holds their bytes.
@@ -46,6 +45,15 @@ pub(crate) struct Outgoing {
     pub(crate) dscp: Dscp,
     /// Bytes that the socket has accepted: a socket with little free buffer can accept a part of a batch.
     pub(crate) sent: usize,
+}
+
+impl Outgoing {
+    /// The end of the next call's datagrams, of which one call takes at most `most` and no more than [`MAX_BATCH`] bytes. An encrypted batch
+    /// is longer than the batch that the core made.
+    pub(crate) fn next_end(&self, most: usize) -> usize {
+        let fit = (MAX_BATCH / self.segment.max(1)).max(1);
+        self.len.min(self.sent + most.clamp(1, fit) * self.segment)
+    }
 }
 
 /// A received SCTP packet without the headers below SCTP.
@@ -81,9 +89,9 @@ impl GivenSocket {
     }
 
     fn try_send(&self, outgoing: &mut Outgoing, bytes: &[u8]) -> io::Result<()> {
-        let most = self.socket.max_segments().max(1);
+        let most = self.socket.max_segments();
         while outgoing.sent < outgoing.len {
-            let end = outgoing.len.min(outgoing.sent + most * outgoing.segment);
+            let end = outgoing.next_end(most);
             let mut transmit = Transmit::new(outgoing.destination, &bytes[outgoing.sent..end]);
             transmit.source = outgoing.source;
             transmit.ecn = outgoing.ecn;
@@ -289,6 +297,27 @@ mod tests {
         assert_eq!(reach(&[v4]), (true, false));
         assert_eq!(reach(&[v6]), (false, true));
         assert_eq!(reach(&[both]), (true, true));
+    }
+
+    /// 64 encrypted packets of 1,080 bytes are more than one system call takes: with all of them, it would report that a packet is larger than
+    /// the path MTU.
+    #[test]
+    fn one_call_sends_no_more_than_a_udp_socket_takes() {
+        let of = |segment, len, sent| Outgoing {
+            source: None,
+            destination: "127.0.0.1:1".parse().expect("an address"),
+            len,
+            segment,
+            may_fragment: false,
+            ecn: EcnCodepoint::NotEct,
+            dscp: Dscp::default(),
+            sent,
+        };
+        assert_eq!(of(1080, 64 * 1080, 0).next_end(64), 60 * 1080);
+        assert_eq!(of(1080, 64 * 1080, 60 * 1080).next_end(64), 64 * 1080);
+        assert_eq!(of(1080, 64 * 1080, 0).next_end(4), 4 * 1080);
+        assert_eq!(of(65_535, 65_535, 0).next_end(64), 65_535, "a single datagram");
+        assert_eq!(of(100, 250, 200).next_end(0), 250, "at least one");
     }
 
     #[test]

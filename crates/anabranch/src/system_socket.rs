@@ -138,7 +138,7 @@ impl SystemSocket {
         let mut singly = false;
         while outgoing.sent < outgoing.len {
             let segments = if singly { 1 } else { self.max_segments() };
-            let end = outgoing.len.min(outgoing.sent + segments * outgoing.segment);
+            let end = outgoing.next_end(segments);
             let contents = &bytes[outgoing.sent..end];
             let transmit = quinn_udp::Transmit {
                 destination,

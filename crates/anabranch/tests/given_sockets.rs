@@ -49,6 +49,10 @@ impl DatagramSocket for Wire {
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         assert_eq!(transmit.destination, self.peer);
+        assert!(
+            transmit.contents.len() < 65_507,
+            "more than a UDP socket takes at once"
+        );
         let count = transmit.datagrams().count();
         self.longest.fetch_max(count, Ordering::Relaxed);
         let mut datagrams = self.outward.datagrams.lock().unwrap();
