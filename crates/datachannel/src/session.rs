@@ -537,18 +537,18 @@ impl Session {
         let mut effects = Effects::default();
         call(dtls, &mut effects);
         if let Some((source, destination)) = self.route {
-            let datagrams = effects.datagrams.into_iter().map(|(_, bytes)| Datagram {
+            let datagrams = effects.datagrams().map(|(_, bytes)| Datagram {
                 source,
                 destination,
-                bytes,
+                bytes: bytes.to_vec(),
             });
             self.datagrams.extend(datagrams);
         }
         if !effects.established.is_empty() && self.association.is_none() && self.role == Role::Client {
             self.connect(now);
         }
-        for (_, packet) in effects.packets {
-            self.on_packet(now, packet.into());
+        for (_, packet) in effects.packets() {
+            self.on_packet(now, Bytes::copy_from_slice(packet));
         }
         for (_, reason) in effects.ended {
             let at = self.at(now);

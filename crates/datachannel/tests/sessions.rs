@@ -323,8 +323,8 @@ fn dtls_may_begin_before_a_path_is_nominated() {
     let mut early = Peers::new(DtlsConfig::new(Certificate::generate().unwrap()));
     let mut effects = Effects::default();
     early.connect(pair.now, (), &mut effects);
-    let (_, hello) = effects.datagrams.remove(0);
-    pair.sides[ANSWERER].handle_datagram(pair.now, address(OFFERER), address(ANSWERER), &hello);
+    let (_, hello) = effects.datagrams().next().expect("a ClientHello");
+    pair.sides[ANSWERER].handle_datagram(pair.now, address(OFFERER), address(ANSWERER), hello);
     pair.pump();
     let answer = pair.wire.iter().find(|datagram| datagram.bytes[0] >= 20);
     assert_eq!(answer.expect("an answer").destination, address(OFFERER));

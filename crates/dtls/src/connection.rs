@@ -9,6 +9,7 @@ use std::time::Instant;
 use dimpl::{Dtls, Output};
 
 use crate::certificate::Fingerprint;
+use crate::effects::Collected;
 use crate::peers::HANDSHAKE;
 use crate::settings::{DtlsConfig, Trust};
 
@@ -54,15 +55,6 @@ pub(crate) enum State {
     Ended(DtlsError),
 }
 
-/// The output of a call.
-#[derive(Debug, Default)]
-pub(crate) struct Collected {
-    pub(crate) datagrams: Vec<Vec<u8>>,
-    pub(crate) packets: Vec<Vec<u8>>,
-    /// Space for a record.
-    buffer: Vec<u8>,
-}
-
 pub(crate) struct Connection {
     /// `None` after a panic.
     dtls: Option<Dtls>,
@@ -101,9 +93,9 @@ impl Connection {
             return;
         }
         self.awaits_answer = false;
-        let before = out.packets.len();
+        let before = out.packets();
         self.run(now, out, |dtls| dtls.handle_packet(datagram));
-        if out.packets.len() > before {
+        if out.packets() > before {
             self.last_used = now;
         }
     }
@@ -141,23 +133,28 @@ impl Connection {
         out: &mut Collected,
         call: impl FnOnce(&mut Dtls) -> Result<(), dimpl::Error>,
     ) {
-        let Some(mut dtls) = self.dtls.take() else { return };
-        let packets = out.packets.len();
+        let Some(dtls) = &mut self.dtls else { return };
+        let packets = out.packets();
         let mut events = Vec::new();
+        // The library panics if there is no room for the peer's certificate. Later, packets need less room.
+        let room = match self.state {
+            State::Established(_) => 0,
+            State::Handshake | State::Ended(_) => RECORD_LEN,
+        };
         let result = catch_unwind(AssertUnwindSafe(|| {
-            let result = dtls.handle_timeout(now).and_then(|()| call(&mut dtls));
-            let timeout = poll(&mut dtls, out, &mut events);
-            (dtls, timeout, result)
+            let result = dtls.handle_timeout(now).and_then(|()| call(dtls));
+            (poll(dtls, out, &mut events, room), result)
         }));
-        let Ok((dtls, timeout, result)) = result else {
-            // The state that the library left behind is not used any more.
+        let Ok((timeout, result)) = result else {
+            // The state that the library left behind is not used any more. Even its end may panic.
+            let broken = self.dtls.take();
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(broken)));
             tracing::error!("the DTLS library panicked: this is a bug; the connection ends");
             self.end(DtlsError::Failed(
                 "the DTLS library panicked; this is a bug".to_owned(),
             ));
             return;
         };
-        self.dtls = Some(dtls);
         self.timeout = timeout.unwrap_or(now);
         if let Err(error) = result {
             self.end(DtlsError::Failed(error.to_string()));
@@ -173,7 +170,7 @@ impl Connection {
         }
         if self.peer.is_none_or(|(_, accepted)| !accepted) {
             // Nothing of such a peer reaches SCTP.
-            out.packets.truncate(packets);
+            out.forget_packets(packets);
         }
     }
 
@@ -223,41 +220,26 @@ enum Told {
     CloseNotify,
 }
 
-/// Takes all output. Returns the time of the next timeout.
-fn poll(dtls: &mut Dtls, out: &mut Collected, told: &mut Vec<Told>) -> Option<Instant> {
-    if out.buffer.len() < RECORD_LEN {
-        out.buffer.resize(RECORD_LEN, 0);
-    }
+/// Takes all output, with at first this room for a record. Returns the time of the next timeout.
+fn poll(dtls: &mut Dtls, out: &mut Collected, told: &mut Vec<Told>, mut room: usize) -> Option<Instant> {
     loop {
-        let needed = match dtls.poll_output(&mut out.buffer) {
+        match dtls.poll_output(out.room(room)) {
             Output::Packet(datagram) => {
-                out.datagrams.push(datagram.to_vec());
-                continue;
+                let len = datagram.len();
+                out.push_datagram(len);
             }
             Output::ApplicationData(packet) => {
-                out.packets.push(packet.to_vec());
-                continue;
+                let len = packet.len();
+                out.push_packet(len);
             }
-            Output::PeerCert(certificate) => {
-                told.push(Told::Certificate(certificate.to_vec()));
-                continue;
-            }
-            Output::Connected => {
-                told.push(Told::Connected);
-                continue;
-            }
-            Output::CloseNotify => {
-                told.push(Told::CloseNotify);
-                continue;
-            }
+            Output::PeerCert(certificate) => told.push(Told::Certificate(certificate.to_vec())),
+            Output::Connected => told.push(Told::Connected),
+            Output::CloseNotify => told.push(Told::CloseNotify),
             Output::Timeout(at) => return Some(at),
-            Output::BufferTooSmall { needed } => needed,
-            _ => continue,
-        };
-        if needed <= out.buffer.len() {
-            return None;
+            Output::BufferTooSmall { needed } if needed > room => room = needed,
+            Output::BufferTooSmall { .. } => return None,
+            _ => {}
         }
-        out.buffer.resize(needed, 0);
     }
 }
 
@@ -278,6 +260,6 @@ mod tests {
         connection.handle_datagram(now, &[22, 1, 2], &mut out);
         connection.handle_timeout(now, &mut out);
         connection.send(now, b"packet", &mut out);
-        assert!(out.datagrams.is_empty() && out.packets.is_empty());
+        assert_eq!((out.datagrams.len(), out.packets()), (0, 0));
     }
 }

@@ -8,10 +8,12 @@
 
 mod certificate;
 mod connection;
+mod effects;
 mod peers;
 mod settings;
 
 pub use certificate::{Certificate, CertificateError, Fingerprint, FingerprintError};
 pub use connection::DtlsError;
-pub use peers::{Effects, MAX_PACKET, OVERHEAD, Peers};
+pub use effects::Effects;
+pub use peers::{MAX_PACKET, OVERHEAD, Peers};
 pub use settings::{Check, DtlsConfig, Trust};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::certificate::Fingerprint;
-use crate::connection::{Collected, Connection, DtlsError, State};
+use crate::connection::{Connection, DtlsError, State};
+use crate::effects::{Collected, Effects};
 use crate::settings::DtlsConfig;
 
 /// The most bytes that DTLS adds to a packet: DTLS 1.2 with AES-GCM has a header of 13, a nonce of 8 and an authentication tag of 16
@@ -21,30 +22,6 @@ const CLIENT_HELLO: u8 = 1;
 /// The least time between two timeouts of a connection.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 
-/// The output of the calls of [`Peers`].
-#[derive(Debug)]
-pub struct Effects<K> {
-    /// DTLS datagrams to be sent, and their destinations.
-    pub datagrams: Vec<(K, Vec<u8>)>,
-    /// SCTP packets that arrived, and their sources.
-    pub packets: Vec<(K, Vec<u8>)>,
-    /// Connections that are complete.
-    pub established: Vec<(K, Fingerprint)>,
-    /// Connections that ended.
-    pub ended: Vec<(K, DtlsError)>,
-}
-
-impl<K> Default for Effects<K> {
-    fn default() -> Self {
-        Self {
-            datagrams: Vec::new(),
-            packets: Vec::new(),
-            established: Vec::new(),
-            ended: Vec::new(),
-        }
-    }
-}
-
 /// The DTLS connections of an endpoint. `K` is the address of a peer.
 #[derive(Debug)]
 pub struct Peers<K> {
@@ -58,7 +35,6 @@ pub struct Peers<K> {
     order: BTreeMap<u64, K>,
     begun: u64,
     timeouts: Timeouts<K>,
-    collected: Collected,
 }
 
 impl<K: Copy + Ord> Peers<K> {
@@ -73,7 +49,6 @@ impl<K: Copy + Ord> Peers<K> {
             order: BTreeMap::new(),
             begun: 0,
             timeouts: Timeouts::default(),
-            collected: Collected::default(),
         }
     }
 
@@ -117,7 +92,7 @@ impl<K: Copy + Ord> Peers<K> {
     /// Encrypts an SCTP packet to a peer. Without a connection it is lost.
     pub fn send(&mut self, now: Instant, key: K, packet: &[u8], effects: &mut Effects<K>) {
         if let Some(connection) = self.established.get_mut(&key) {
-            connection.send(now, packet, &mut self.collected);
+            connection.send(now, packet, &mut effects.collected);
             self.settle(now, key, effects);
         } else {
             self.on_handshake(now, key, effects, |connection, out| {
@@ -131,8 +106,9 @@ impl<K: Copy + Ord> Peers<K> {
         let hello = is_client_hello(datagram);
         // A ClientHello is never for a complete connection, which would answer it and disturb the new handshake.
         if let Some(connection) = self.established.get_mut(&key).filter(|_| !hello) {
-            connection.handle_datagram(now, datagram, &mut self.collected);
-            let taken = !self.collected.packets.is_empty();
+            let before = effects.collected.packets();
+            connection.handle_datagram(now, datagram, &mut effects.collected);
+            let taken = effects.collected.packets() > before;
             self.settle(now, key, effects);
             if taken {
                 return;
@@ -160,9 +136,9 @@ impl<K: Copy + Ord> Peers<K> {
         while let Some(key) = self.timeouts.take_due(now) {
             if let Some(connection) = self.established.get_mut(&key) {
                 if now >= connection.last_used + self.config.idle_timeout {
-                    connection.close(now, DtlsError::Idle, &mut self.collected);
+                    connection.close(now, DtlsError::Idle, &mut effects.collected);
                 } else {
-                    connection.handle_timeout(now, &mut self.collected);
+                    connection.handle_timeout(now, &mut effects.collected);
                 }
                 self.settle(now, key, effects);
             }
@@ -183,7 +159,7 @@ impl<K: Copy + Ord> Peers<K> {
     /// Closes the connection to a peer.
     pub fn close(&mut self, now: Instant, key: K, effects: &mut Effects<K>) {
         if let Some(connection) = self.established.get_mut(&key) {
-            connection.close(now, DtlsError::Closed, &mut self.collected);
+            connection.close(now, DtlsError::Closed, &mut effects.collected);
             self.settle(now, key, effects);
         }
         self.on_handshake(now, key, effects, |connection, out| {
@@ -230,7 +206,7 @@ impl<K: Copy + Ord> Peers<K> {
         let Some((_, connection)) = self.handshakes.get_mut(&key) else {
             return;
         };
-        call(connection, &mut self.collected);
+        call(connection, &mut effects.collected);
         match connection.state {
             State::Handshake => {}
             State::Established(fingerprint) => {
@@ -244,7 +220,7 @@ impl<K: Copy + Ord> Peers<K> {
                 self.remove_handshake(key);
             }
         }
-        self.take_collected(key, effects);
+        effects.assign(key);
         self.schedule(now, key);
     }
 
@@ -262,7 +238,7 @@ impl<K: Copy + Ord> Peers<K> {
             effects.ended.push((key, reason.clone()));
             self.established.remove(&key);
         }
-        self.take_collected(key, effects);
+        effects.assign(key);
         self.schedule(now, key);
     }
 
@@ -281,13 +257,6 @@ impl<K: Copy + Ord> Peers<K> {
         if let Some(at) = established.into_iter().chain(handshake).min() {
             self.timeouts.note(at.max(now + LEAST_WAIT), key);
         }
-    }
-
-    fn take_collected(&mut self, key: K, effects: &mut Effects<K>) {
-        let datagrams = self.collected.datagrams.drain(..).map(|datagram| (key, datagram));
-        effects.datagrams.extend(datagrams);
-        let packets = self.collected.packets.drain(..).map(|packet| (key, packet));
-        effects.packets.extend(packets);
     }
 }
 

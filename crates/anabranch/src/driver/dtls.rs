@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 
 use anabranch_dtls::{DtlsConfig, DtlsError, Effects, Fingerprint, Peers};
 use anabranch_proto::{AssociationId, Dscp, EcnCodepoint, IcmpKind, IcmpMessage, PathError};
-use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::{Hub, lock, stopped};
+use crate::pool::Pool;
 use crate::socket::{Datagram, Outgoing};
 
 /// The DTLS connections of an endpoint.
@@ -25,7 +25,14 @@ pub(super) struct DtlsDoor {
     ended: Mutex<Vec<(SocketAddr, DtlsError)>>,
     /// A timeout may be nearer than before, or a connection ended.
     wake: Notify,
+    /// Output without content, whose memory is used again.
+    spare: Mutex<Vec<Effects<SocketAddr>>>,
+    /// The memory of packets.
+    pool: Pool,
 }
+
+/// Limit of unused outputs. No more calls than this run at the same time on most machines.
+const KEPT: usize = 16;
 
 impl DtlsDoor {
     pub(super) fn new(config: DtlsConfig) -> Self {
@@ -34,6 +41,17 @@ impl DtlsDoor {
             users: Mutex::default(),
             ended: Mutex::default(),
             wake: Notify::new(),
+            spare: Mutex::default(),
+            pool: Pool::default(),
+        }
+    }
+
+    /// Takes back the memory of an output.
+    fn reuse(&self, mut effects: Effects<SocketAddr>) {
+        effects.clear();
+        let mut spare = lock(&self.spare);
+        if spare.len() < KEPT {
+            spare.push(effects);
         }
     }
 
@@ -42,7 +60,7 @@ impl DtlsDoor {
         &self,
         call: impl FnOnce(&mut Peers<SocketAddr>, std::time::Instant, &mut Effects<SocketAddr>),
     ) -> Effects<SocketAddr> {
-        let mut effects = Effects::default();
+        let mut effects = lock(&self.spare).pop().unwrap_or_default();
         let mut peers = lock(&self.peers);
         let before = peers.timeout();
         call(&mut peers, Instant::now().into_std(), &mut effects);
@@ -77,26 +95,19 @@ impl Hub {
     pub(super) fn seal(&self, batch: &mut Outgoing, buffer: &mut Vec<u8>) {
         let Some(door) = &self.dtls else { return };
         let peer = key(batch.destination);
-        let effects = door.call(|peers, now, effects| {
+        let mut effects = door.call(|peers, now, effects| {
             for packet in buffer[..batch.len].chunks(batch.segment.max(1)) {
                 peers.send(now, peer, packet, effects);
             }
         });
-        buffer.clear();
-        batch.segment = effects
-            .datagrams
-            .first()
-            .map_or(0, |(_, datagram)| datagram.len());
-        for (_, datagram) in &effects.datagrams {
-            // Packets of one length have one length when they are encrypted. If DTLS adds a message of its own, it leaves alone.
-            let fits = datagram.len() <= batch.segment && buffer.len().is_multiple_of(batch.segment.max(1));
-            if fits {
-                buffer.extend_from_slice(datagram);
-            } else {
+        (batch.len, batch.segment) = effects.take_batch(buffer).unwrap_or_else(|| {
+            // DTLS added a message of its own, or the handshake is not complete.
+            for (_, datagram) in effects.datagrams() {
                 self.send_sealed(batch.source, batch.destination, datagram);
             }
-        }
-        batch.len = buffer.len();
+            (0, 0)
+        });
+        door.reuse(effects);
     }
 
     /// Decrypts datagrams.
@@ -110,13 +121,14 @@ impl Hub {
             let effects = door.call(|peers, now, effects| {
                 peers.handle_datagram(now, peer, &datagram.payload, effects);
             });
-            for (_, answer) in effects.datagrams {
-                self.send_sealed(datagram.local, datagram.remote, &answer);
+            for (_, answer) in effects.datagrams() {
+                self.send_sealed(datagram.local, datagram.remote, answer);
             }
-            clear.extend(effects.packets.into_iter().map(|(_, packet)| Datagram {
-                payload: Bytes::from(packet),
+            clear.extend(effects.packets().map(|(_, packet)| Datagram {
+                payload: door.pool.copy(packet),
                 ..datagram.clone()
             }));
+            door.reuse(effects);
         }
         clear
     }
@@ -138,9 +150,9 @@ impl Hub {
         }
     }
 
-    fn send_all(&self, effects: Effects<SocketAddr>) {
-        for (peer, datagram) in effects.datagrams {
-            self.send_sealed(None, peer, &datagram);
+    fn send_all(&self, effects: &Effects<SocketAddr>) {
+        for (peer, datagram) in effects.datagrams() {
+            self.send_sealed(None, peer, datagram);
         }
     }
 
@@ -152,7 +164,7 @@ impl Hub {
     /// Begins a connection to a peer.
     pub(crate) fn connect_dtls(&self, remote: SocketAddr) {
         if let Some(door) = &self.dtls {
-            self.send_all(door.call(|peers, now, effects| peers.connect(now, key(remote), effects)));
+            self.send_all(&door.call(|peers, now, effects| peers.connect(now, key(remote), effects)));
         }
     }
 
@@ -193,7 +205,7 @@ impl Hub {
     pub(super) async fn keep_dtls(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let Some(door) = &self.dtls else { return };
         loop {
-            self.send_all(door.call(Peers::handle_timeout));
+            self.send_all(&door.call(Peers::handle_timeout));
             let ended = std::mem::take(&mut *lock(&door.ended));
             for (peer, reason) in ended {
                 self.end_users(door, peer, &reason);
@@ -204,7 +216,7 @@ impl Hub {
                 () = door.wake.notified() => {}
                 () = tokio::time::sleep_until(next.unwrap_or(far)) => {}
                 () = stopped(&mut stop) => {
-                    self.send_all(door.call(|peers, now, effects| peers.close_all(now, effects)));
+                    self.send_all(&door.call(|peers, now, effects| peers.close_all(now, effects)));
                     return;
                 }
             }
