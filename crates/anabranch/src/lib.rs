@@ -76,6 +76,7 @@ mod linked_socket;
 mod local_addresses;
 mod message;
 mod observe;
+mod offload_socket;
 mod pool;
 mod readers;
 mod scheduling;
@@ -124,6 +125,7 @@ pub use into_message::IntoMessage;
 #[cfg(feature = "link")]
 pub use linked_socket::LinkedSocket;
 pub use message::Message;
+pub use offload_socket::OffloadSocket;
 pub use socket::Transport;
 pub use stream::{ByteStream, StreamHandle};
 

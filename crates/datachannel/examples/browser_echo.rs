@@ -3,7 +3,7 @@
 use anabranch_datachannel::{PeerConnection, SessionConfig};
 use anabranch_dtls::Certificate;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::net::{TcpListener, TcpStream};
 
 const PAGE: &str = r#"<!doctype html><meta charset="utf-8"><title>echo</title><p id="told">connecting</p><script>
 (async () => {
@@ -46,15 +46,14 @@ async fn serve(mut stream: TcpStream) -> Result<(), Failure> {
             continue;
         };
         let lower = head.to_ascii_lowercase();
-        let announced = lower
-            .lines()
-            .find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
+        let mut lines = lower.lines();
+        let announced = lines.find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
         if body.len() >= announced.unwrap_or(0) {
             break (head, body);
         }
     };
     let (kind, answer) = if head.starts_with("POST /offer ") {
-        let socket = UdpSocket::bind((stream.local_addr()?.ip(), 0)).await?;
+        let socket = anabranch::OffloadSocket::bind((stream.local_addr()?.ip(), 0)).await?;
         let config = SessionConfig::new(Certificate::generate()?, []).ice_lite(true);
         let (peer, answer) = PeerConnection::answer(socket, config, body)?;
         tokio::spawn(echo(peer));

@@ -3,10 +3,10 @@
 //! Start it in two terminals, with the address of this host if the other is on another: `copy_and_paste offer 192.0.2.7` and
 //! `copy_and_paste answer 192.0.2.8`.
 
+use anabranch::OffloadSocket;
 use anabranch_datachannel::{ChannelConfig, DataChannel, PeerConnection, SessionConfig};
 use anabranch_dtls::Certificate;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
-use tokio::net::UdpSocket;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -19,7 +19,7 @@ async fn main() -> Result<(), Failure> {
         _ => return Err("usage: copy_and_paste offer|answer [ADDRESS]".into()),
     };
     let address = arguments.next().unwrap_or("127.0.0.1".to_owned());
-    let socket = UdpSocket::bind((address.as_str(), 0)).await?;
+    let socket = OffloadSocket::bind((address.as_str(), 0)).await?;
     let config = SessionConfig::new(Certificate::generate()?, []);
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let (peer, channel) = if offers {

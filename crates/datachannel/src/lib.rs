@@ -19,4 +19,6 @@ pub use config::{ChannelConfig, NORMAL_PRIORITY};
 #[cfg(feature = "tokio")]
 pub use peer_connection::{DataChannel, PeerConnection};
 pub use sdp::SdpError;
-pub use session::{Datagram, Session, SessionConfig, SessionEnd, SessionError, SessionEvent};
+pub use session::{
+    Datagram, Session, SessionConfig, SessionEnd, SessionError, SessionEvent, SessionTransmit,
+};

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use crate::channels::{ChannelEvent, ChannelId, ChannelMessage, ChannelSendError, OpenError};
 use crate::config::ChannelConfig;
-use crate::session::{Session, SessionConfig, SessionEnd, SessionError, SessionEvent};
+use crate::session::{Session, SessionConfig, SessionEnd, SessionError, SessionEvent, SessionTransmit};
 
 /// Bytes of unread messages of a channel at which its messages are no longer taken from the session.
 const INBOX: usize = 256 << 10;
@@ -63,7 +63,16 @@ struct State {
     /// The channels that are not closed.
     open: BTreeMap<ChannelId, u64>,
     begun: u64,
+    /// Space for received datagrams.
     buffer: Vec<u8>,
+    /// Space for datagrams to be sent.
+    outgoing: Vec<u8>,
+    /// The datagrams in `outgoing`, if the socket was full.
+    blocked: Option<SessionTransmit>,
+    /// The timeout for which the task of the socket waits.
+    armed: Option<Instant>,
+    /// A task waits for room in the send buffer.
+    awaits_room: bool,
 }
 
 /// Messages and events that a channel's handle has not taken yet.
@@ -199,6 +208,10 @@ impl PeerConnection {
             open: BTreeMap::new(),
             begun: 0,
             buffer: vec![0; DATAGRAM],
+            outgoing: Vec::new(),
+            blocked: None,
+            armed: None,
+            awaits_room: false,
         };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
@@ -285,7 +298,10 @@ impl DataChannel {
     pub async fn send(&self, message: ChannelMessage) -> Result<(), ChannelSendError> {
         self.shared()
             .when(|state, now| match self.send_now(state, now, message.clone()) {
-                Err(ChannelSendError::Full) => None,
+                Err(ChannelSendError::Full) => {
+                    state.awaits_room = true;
+                    None
+                }
                 sent => Some(sent),
             })
             .await
@@ -332,6 +348,7 @@ impl DataChannel {
                 if self.amount(state) <= threshold {
                     return Some(());
                 }
+                state.awaits_room = true;
                 let session = &mut state.session;
                 session.set_buffered_amount_low_threshold(now, self.inner.id, threshold);
                 None
@@ -407,11 +424,15 @@ impl Shared {
     /// A call of the application, and its effects.
     fn with<R>(&self, call: impl FnOnce(&mut State, Instant) -> R) -> R {
         let mut state = self.lock();
+        let was_blocked = state.blocked.is_some();
         let result = call(&mut state, Instant::now());
         self.settle(&mut state);
-        drop(state);
-        // The time of the next timeout may have changed.
-        self.work.notify_one();
+        let next = state.session.poll_timeout();
+        let sooner = next.is_some_and(|next| state.armed.is_none_or(|armed| next < armed));
+        // The task of the socket has another reason to wait than before.
+        if sooner || state.end.is_some() || state.blocked.is_some() != was_blocked {
+            self.work.notify_one();
+        }
         result
     }
 
@@ -430,66 +451,96 @@ impl Shared {
     /// Takes events and datagrams out of the session.
     fn settle(&self, state: &mut State) {
         let mut is_changed = false;
-        while let Some(event) = state.session.poll_event(Instant::now()) {
-            is_changed = true;
-            state.on_event(event);
-        }
-        while let Some(datagram) = state.session.poll_datagram() {
-            // A full socket loses the datagram, as a network may.
-            let _ = self
-                .socket
-                .try_send(&Transmit::new(datagram.destination, &datagram.bytes));
+        loop {
+            let mut is_idle = true;
+            while let Some(event) = state.session.poll_event(Instant::now()) {
+                (is_changed, is_idle) = (true, false);
+                state.on_event(event);
+            }
+            while self.transmit(state) {
+                is_idle = false;
+            }
+            if is_idle {
+                break;
+            }
         }
         if is_changed {
             self.changed.notify_waiters();
         }
     }
 
-    /// Receives what is there.
+    /// Sends the next datagrams. Returns false if there are none, or the socket is full: then they wait.
+    fn transmit(&self, state: &mut State) -> bool {
+        let segments = self.socket.max_segments();
+        let next = state.blocked.take().or_else(|| {
+            state
+                .session
+                .poll_transmit(Instant::now(), &mut state.outgoing, segments)
+        });
+        let Some(next) = next else { return false };
+        let mut transmit = Transmit::new(next.destination, &state.outgoing[..next.len]);
+        transmit.segment = next.segment;
+        match self.socket.try_send(&transmit) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                state.blocked = Some(next);
+                false
+            }
+            // Any other error loses the datagrams, as a network may.
+            _ => true,
+        }
+    }
+
+    /// Receives what is there. The session acknowledges all of it together.
     fn receive(&self) {
         let mut state = self.lock();
         let Ok(local) = self.socket.local_addr() else {
             return;
         };
+        let mut buffer = std::mem::take(&mut state.buffer);
         for _ in 0..IN_A_ROW {
-            let mut buffer = std::mem::take(&mut state.buffer);
-            let received = self.socket.try_recv(&mut buffer);
-            if let Ok(received) = &received {
-                for datagram in buffer[..received.len].chunks(received.segment.max(1)) {
+            match self.socket.try_recv(&mut buffer) {
+                Ok(received) => {
                     let now = Instant::now();
-                    state
-                        .session
-                        .handle_datagram(now, received.source, local, datagram);
+                    for datagram in buffer[..received.len].chunks(received.segment.max(1)) {
+                        state
+                            .session
+                            .handle_datagram(now, received.source, local, datagram);
+                    }
                 }
-            }
-            state.buffer = buffer;
-            match received {
-                Ok(_) => self.settle(&mut state),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // An ICMP message about an earlier datagram: the timers decide.
                 Err(_) => {}
             }
         }
-        // Senders may have room.
-        drop(state);
-        self.changed.notify_waiters();
+        state.buffer = buffer;
+        self.settle(&mut state);
+        self.offer_room(&mut state);
+    }
+
+    /// The peer may have acknowledged messages, or messages may have expired: those who wait for room try again.
+    fn offer_room(&self, state: &mut State) {
+        if std::mem::take(&mut state.awaits_room) {
+            self.changed.notify_waiters();
+        }
     }
 
     /// The task of the socket.
     async fn drive(self: Arc<Self>) {
         loop {
-            let next = {
+            let (next, is_blocked) = {
                 let mut state = self.lock();
                 let now = Instant::now();
                 if state.session.poll_timeout().is_some_and(|due| due <= now) {
                     state.session.handle_timeout(now);
+                    self.offer_room(&mut state);
                 }
                 self.settle(&mut state);
                 if state.end.is_some() {
                     self.changed.notify_waiters();
                     return;
                 }
-                state.session.poll_timeout()
+                state.armed = state.session.poll_timeout();
+                (state.armed, state.blocked.is_some())
             };
             let far = Instant::now() + Duration::from_secs(3600);
             tokio::select! {
@@ -498,6 +549,12 @@ impl Shared {
                         tokio::time::sleep(Duration::from_millis(10)).await;
                     }
                     self.receive();
+                }
+                // `settle` sends the datagrams that wait.
+                writable = self.socket.writable(), if is_blocked => {
+                    if writable.is_err() {
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                    }
                 }
                 () = tokio::time::sleep_until(next.unwrap_or(far).into()) => {}
                 () = self.work.notified() => {}

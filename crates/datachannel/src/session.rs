@@ -29,6 +29,8 @@ const STREAMS: u16 = 1024;
 /// The largest IP packet: path MTU discovery must not find a larger one, because Chromium ends the connection if a DTLS record has more
 /// than 2,048 bytes, whatever the path carries.
 const LARGEST_PACKET: u16 = 1500;
+/// The most datagrams of a batch: a UDP socket takes at most 65,507 bytes in one call.
+const MOST_IN_BATCH: usize = 65_507 / LARGEST_PACKET as usize;
 /// The first moment of SCTP's clock.
 const FIRST: Duration = Duration::from_secs(1);
 /// The most local candidates.
@@ -137,6 +139,20 @@ pub enum SessionEvent {
     Closed(SessionEnd),
 }
 
+/// Where datagrams go, whose bytes are in the buffer of [`Session::poll_transmit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionTransmit {
+    /// The local address, one of [`SessionConfig::local`].
+    pub source: SocketAddr,
+    /// The peer's address.
+    pub destination: SocketAddr,
+    /// The bytes of all datagrams.
+    pub len: usize,
+    /// The length of each datagram but the last, which may be shorter.
+    pub segment: usize,
+}
+
 /// A datagram to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datagram {
@@ -148,8 +164,9 @@ pub struct Datagram {
     pub bytes: Vec<u8>,
 }
 
-/// A peer connection for data channels. After each call, call [`Session::poll_datagram`] and [`Session::poll_event`] until `None`, and
-/// [`Session::handle_timeout`] at the time of [`Session::poll_timeout`].
+/// A peer connection for data channels. After one or more calls, call [`Session::poll_event`] and then [`Session::poll_transmit`], both until
+/// `None`, as long as one of them returns something. Call [`Session::handle_timeout`] at the time of [`Session::poll_timeout`].
+/// Acknowledgements are made when datagrams are polled: one for all datagrams that arrived since.
 pub struct Session {
     started: Instant,
     ice: IceAgent,
@@ -168,7 +185,10 @@ pub struct Session {
     is_connected: bool,
     ended: bool,
     config: SessionConfig,
+    /// The packets of a batch, before they are encrypted.
     buffer: Vec<u8>,
+    /// The output of DTLS, whose memory is used again.
+    effects: Effects<()>,
 }
 
 impl fmt::Debug for Session {
@@ -263,7 +283,6 @@ impl Session {
             }
             _ => {}
         }
-        self.settle(now);
     }
 
     /// Whether a STUN message that arrived is for this session: for programs with several sessions on one socket.
@@ -283,7 +302,6 @@ impl Session {
         {
             association.handle_timeout(at);
         }
-        self.settle(now);
     }
 
     /// When [`Session::handle_timeout`] must be called.
@@ -300,23 +318,55 @@ impl Session {
         [self.ice.poll_timeout(), dtls, sctp].into_iter().flatten().min()
     }
 
-    /// The next datagram to be sent.
-    pub fn poll_datagram(&mut self) -> Option<Datagram> {
-        self.datagrams.pop_front()
+    /// The next datagrams to be sent, at most `max_datagrams` of one length, for segmentation offload. Their bytes are the first of `buffer`,
+    /// whose former content is lost.
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        buffer: &mut Vec<u8>,
+        max_datagrams: usize,
+    ) -> Option<SessionTransmit> {
+        self.take_events(now);
+        loop {
+            if let Some(datagram) = self.datagrams.pop_front() {
+                let transmit = SessionTransmit {
+                    source: datagram.source,
+                    destination: datagram.destination,
+                    len: datagram.bytes.len(),
+                    segment: datagram.bytes.len(),
+                };
+                buffer.clear();
+                buffer.extend_from_slice(&datagram.bytes);
+                return Some(transmit);
+            }
+            if let Some(transmit) = self.transmit(now, buffer, max_datagrams)? {
+                return Some(transmit);
+            }
+        }
+    }
+
+    /// The next datagram to be sent: [`Session::poll_transmit`] without offload.
+    pub fn poll_datagram(&mut self, now: Instant) -> Option<Datagram> {
+        let mut bytes = Vec::new();
+        let transmit = self.poll_transmit(now, &mut bytes, 1)?;
+        bytes.truncate(transmit.len);
+        Some(Datagram {
+            source: transmit.source,
+            destination: transmit.destination,
+            bytes,
+        })
     }
 
     /// The next event. Messages are taken from the association only here, so that a slow application slows the peer.
     pub fn poll_event(&mut self, now: Instant) -> Option<SessionEvent> {
+        self.take_events(now);
         if let Some(event) = self.events.pop_front() {
             return Some(event);
         }
         let at = self.at(now);
         let (_, association) = self.association.as_mut()?;
         let event = self.channels.poll_event(association, at);
-        self.settle(now);
-        event
-            .map(SessionEvent::Channel)
-            .or_else(|| self.events.pop_front())
+        event.map(SessionEvent::Channel)
     }
 
     /// Opens a channel, as soon as [`SessionEvent::Connected`] was told.
@@ -326,9 +376,7 @@ impl Session {
     pub fn open(&mut self, now: Instant, config: ChannelConfig) -> Result<ChannelId, OpenError> {
         let at = self.at(now);
         let (_, association) = self.association.as_mut().ok_or(OpenError::NotConnected)?;
-        let opened = self.channels.open(association, at, config);
-        self.settle(now);
-        opened
+        self.channels.open(association, at, config)
     }
 
     /// Sends a message.
@@ -343,9 +391,7 @@ impl Session {
     ) -> Result<(), ChannelSendError> {
         let at = self.at(now);
         let (_, association) = self.association.as_mut().ok_or(ChannelSendError::Closed)?;
-        let sent = self.channels.send(association, at, id, message);
-        self.settle(now);
-        sent
+        self.channels.send(association, at, id, message)
     }
 
     /// Closes a channel.
@@ -353,7 +399,6 @@ impl Session {
         let at = self.at(now);
         if let Some((_, association)) = &mut self.association {
             self.channels.close(association, at, id);
-            self.settle(now);
         }
     }
 
@@ -386,7 +431,15 @@ impl Session {
         if let Some((_, association)) = &mut self.association {
             association.abort(at, Bytes::from_static(b"closed"));
         }
-        self.transmit(now);
+        // The ABORT is before close_notify.
+        let mut buffer = Vec::new();
+        while let Some(transmit) = self.transmit(now, &mut buffer, 1) {
+            self.datagrams.extend(transmit.map(|transmit| Datagram {
+                source: transmit.source,
+                destination: transmit.destination,
+                bytes: buffer[..transmit.len].to_vec(),
+            }));
+        }
         self.end(SessionEnd::Closed);
         self.on_dtls(now, |dtls, effects| dtls.close_all(now, effects));
     }
@@ -454,6 +507,7 @@ impl Session {
             ended: false,
             config,
             buffer: Vec::new(),
+            effects: Effects::default(),
         })
     }
 
@@ -534,8 +588,14 @@ impl Session {
 
     fn on_dtls(&mut self, now: Instant, call: impl FnOnce(&mut Peers<()>, &mut Effects<()>)) {
         let Some(dtls) = &mut self.dtls else { return };
-        let mut effects = Effects::default();
+        let mut effects = std::mem::take(&mut self.effects);
         call(dtls, &mut effects);
+        self.settle_dtls(now, &effects);
+        effects.clear();
+        self.effects = effects;
+    }
+
+    fn settle_dtls(&mut self, now: Instant, effects: &Effects<()>) {
         if let Some((source, destination)) = self.route {
             let datagrams = effects.datagrams().map(|(_, bytes)| Datagram {
                 source,
@@ -550,12 +610,12 @@ impl Session {
         for (_, packet) in effects.packets() {
             self.on_packet(now, Bytes::copy_from_slice(packet));
         }
-        for (_, reason) in effects.ended {
+        for (_, reason) in &effects.ended {
             let at = self.at(now);
             if let Some((_, association)) = &mut self.association {
                 association.handle_path_error(at, PathId(0), PathError::Closed);
             }
-            self.end(SessionEnd::Dtls(reason));
+            self.end(SessionEnd::Dtls(reason.clone()));
         }
     }
 
@@ -602,9 +662,8 @@ impl Session {
         }
     }
 
-    /// Takes the association's output.
-    fn settle(&mut self, now: Instant) {
-        self.transmit(now);
+    /// Takes the association's events.
+    fn take_events(&mut self, now: Instant) {
         let at = self.at(now);
         let Some((id, association)) = &mut self.association else {
             return;
@@ -627,27 +686,41 @@ impl Session {
         if let Some(end) = end {
             self.end(end);
         }
-        self.transmit(now);
     }
 
-    fn transmit(&mut self, now: Instant) {
+    /// The association's next packets, encrypted. `None` if there are none; `Some(None)` if they are no batch: then they wait as datagrams,
+    /// or, without a route, are lost.
+    fn transmit(
+        &mut self,
+        now: Instant,
+        buffer: &mut Vec<u8>,
+        max_datagrams: usize,
+    ) -> Option<Option<SessionTransmit>> {
         let at = self.at(now);
-        loop {
-            self.buffer.clear();
-            let Some((_, association)) = &mut self.association else {
-                return;
-            };
-            let mut buffer = std::mem::take(&mut self.buffer);
-            let transmit = association.poll_transmit(at, &mut buffer, 1);
-            if let Some(transmit) = &transmit {
-                let packet = &buffer[..transmit.len];
-                self.on_dtls(now, |dtls, effects| dtls.send(now, (), packet, effects));
-            }
-            self.buffer = buffer;
-            if transmit.is_none() {
-                return;
-            }
+        let (_, association) = self.association.as_mut()?;
+        let burst = association.burst_limit().datagrams;
+        let most = max_datagrams.min(burst).clamp(1, MOST_IN_BATCH);
+        self.buffer.clear();
+        let packets = association.poll_transmit(at, &mut self.buffer, most)?;
+        let dtls = self.dtls.as_mut()?;
+        let mut effects = std::mem::take(&mut self.effects);
+        let segment = packets.segment_size.unwrap_or(packets.len).max(1);
+        for packet in self.buffer[..packets.len].chunks(segment) {
+            dtls.send(now, (), packet, &mut effects);
         }
+        let batch = self.route.and_then(|(source, destination)| {
+            let (len, segment) = effects.take_batch(buffer)?;
+            Some(SessionTransmit {
+                source,
+                destination,
+                len,
+                segment,
+            })
+        });
+        self.settle_dtls(now, &effects);
+        effects.clear();
+        self.effects = effects;
+        Some(batch)
     }
 
     fn end(&mut self, end: SessionEnd) {

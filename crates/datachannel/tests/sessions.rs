@@ -62,7 +62,7 @@ impl Pair {
             while let Some(event) = self.sides[side].poll_event(self.now) {
                 self.events[side].push(event);
             }
-            while let Some(datagram) = self.sides[side].poll_datagram() {
+            while let Some(datagram) = self.sides[side].poll_datagram(self.now) {
                 assert_eq!(datagram.source, address(side));
                 self.longest = self.longest.max(datagram.bytes.len());
                 self.wire.push_back(datagram);
@@ -298,13 +298,48 @@ fn strangers_have_no_effect() {
     assert_eq!(pair.take(ANSWERER), [once]);
 }
 
+/// Segmentation offload sends a batch with one call, and one acknowledgement answers all datagrams that arrived together.
+#[test]
+fn datagrams_leave_in_batches() {
+    let mut pair = connected(config(OFFERER), config(ANSWERER));
+    let id = pair.sides[OFFERER]
+        .open(pair.now, ChannelConfig::new("bulk"))
+        .unwrap();
+    pair.settle();
+    // A first message opens the congestion window and the path MTU.
+    pair.send(OFFERER, id, vec![7; 262_144]);
+    pair.settle();
+    pair.now += Duration::from_secs(1);
+    pair.send(OFFERER, id, vec![8; 20_000]);
+    let mut buffer = Vec::new();
+    let batch = pair.sides[OFFERER]
+        .poll_transmit(pair.now, &mut buffer, 64)
+        .expect("datagrams");
+    let count = buffer[..batch.len].chunks(batch.segment).len();
+    assert!(
+        count > 2 && batch.len <= 65_507,
+        "{count} datagrams in {} bytes",
+        batch.len
+    );
+    for datagram in buffer[..batch.len].chunks(batch.segment) {
+        pair.sides[ANSWERER].handle_datagram(pair.now, batch.source, batch.destination, datagram);
+    }
+    let answer = pair.sides[ANSWERER].poll_datagram(pair.now);
+    assert!(answer.is_some(), "one acknowledgement");
+    assert_eq!(
+        pair.sides[ANSWERER].poll_datagram(pair.now),
+        None,
+        "for all of them"
+    );
+}
+
 /// RFC 8445 §7.3: the answerer's checks may be faster than its answer.
 #[test]
 fn checks_may_arrive_before_the_answer() {
     let now = Instant::now();
     let (mut offers, offer) = Session::offer(now, config(OFFERER)).unwrap();
     let (mut answers, answer) = Session::answer(now, config(ANSWERER), &offer).unwrap();
-    let check = answers.poll_datagram().expect("a check");
+    let check = answers.poll_datagram(now).expect("a check");
     offers.handle_datagram(now, check.source, check.destination, &check.bytes);
     offers.accept_answer(now, &answer).unwrap();
     let mut pair = Pair::of(now, [offers, answers]);

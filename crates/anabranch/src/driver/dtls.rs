@@ -46,7 +46,7 @@ impl DtlsDoor {
         }
     }
 
-    /// Takes back the memory of an output.
+    /// Keeps the memory of an output for a later call.
     fn reuse(&self, mut effects: Effects<SocketAddr>) {
         effects.clear();
         let mut spare = lock(&self.spare);
