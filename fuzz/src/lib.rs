@@ -5,6 +5,7 @@ mod explore;
 
 mod association;
 mod family;
+mod handshake;
 mod input;
 mod node;
 mod pair;
@@ -47,4 +48,14 @@ pub fn pair(input: &[u8]) {
 /// `-sanitizer-coverage-trace-pc`, as `scripts/fuzz` does.
 pub fn work(input: &[u8]) {
     work::run(input);
+}
+
+/// DTLS handshakes between two endpoints while somebody drops, duplicates, changes and forges datagrams. The keys of a handshake are random, so that
+/// a run differs from another with the same input in them alone.
+///
+/// # Panics
+/// If a panic of the library for DTLS leaves its connection; if handshakes or connections exceed their limits; if a stranger gets many bytes for
+/// few; if a packet arrives that was not sent; if there is no connection once the network works.
+pub fn handshake(input: &[u8]) {
+    handshake::run(input);
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 /// A name and a function of bytes.
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 12] = [
+const TARGETS: [Target; 13] = [
     ("parse", anabranch_fuzz::parse),
     ("association", anabranch_fuzz::association),
     ("pair", anabranch_fuzz::pair),
@@ -19,6 +19,7 @@ const TARGETS: [Target; 12] = [
     ("recovery", anabranch_fuzz::recovery),
     ("controllers", anabranch_fuzz::controllers),
     ("work", anabranch_fuzz::work),
+    ("handshake", anabranch_fuzz::handshake),
 ];
 
 /// There is only one test, because allocated memory is counted for the whole process.
