@@ -5,6 +5,7 @@ import asyncio
 import json
 import os
 import sys
+import time
 
 import aiortc
 from aiortc import RTCPeerConnection, RTCSessionDescription
@@ -21,14 +22,19 @@ class Peer:
         self.peer = RTCPeerConnection()
         self.channels = {}
         self.inboxes = {}
+        self.bytes = {}
         self.changed = asyncio.Condition()
         self.peer.on("datachannel", lambda channel: self.adopt(channel, True))
 
     def adopt(self, channel, echoes):
         self.channels[channel.label] = channel
         inbox = self.inboxes[channel.label] = []
+        self.bytes[channel.label] = 0
 
         def on_message(data):
+            if channel.label.startswith("sink"):
+                self.bytes[channel.label] += len(data)
+                return
             if echoes:
                 channel.send(data)
             else:
@@ -87,6 +93,26 @@ class Peer:
             if back != sent:
                 raise ValueError(f"{kind} of {size} bytes came back as {type(back).__name__}")
         return {}
+
+    async def flood(self, label, size, seconds, low, high, pause=0):
+        channel, message = self.channels[label], bytes(size)
+        is_low = asyncio.Event()
+        channel.on("bufferedamountlow", is_low.set)
+        channel.bufferedAmountLowThreshold = low
+        end, sent = time.monotonic() + seconds, 0
+        while time.monotonic() < end:
+            is_low.clear()
+            while channel.bufferedAmount < high and time.monotonic() < end:
+                channel.send(message)
+                sent += size
+                if pause:
+                    await asyncio.sleep(pause / 1000)
+            if channel.bufferedAmount >= high:
+                await is_low.wait()
+        return {"bytes": sent}
+
+    async def received(self, label):
+        return {"bytes": self.bytes[label]}
 
     async def say(self, label, text):
         self.channels[label].send(text)

@@ -12,11 +12,12 @@ function prepare() {
 
   function adopt(channel, echoes) {
     channel.binaryType = 'arraybuffer';
-    const known = { channel, inbox: [], wake: () => {} };
+    const known = { channel, inbox: [], bytes: 0, wake: () => {} };
     channels.set(channel.label, known);
     channel.onmessage = ({ data }) => {
-      if (!echoes) known.inbox.push(data);
-      else if (!channel.label.startsWith('sink')) channel.send(data);
+      if (channel.label.startsWith('sink')) known.bytes += data.byteLength ?? data.length;
+      else if (echoes) channel.send(data);
+      else known.inbox.push(data);
       known.wake();
     };
     channel.onopen = () => known.wake();
@@ -72,6 +73,25 @@ function prepare() {
         if (!same) throw new Error(`${kind} of ${size} bytes came back as ${back?.constructor.name} of ${back?.length ?? back?.byteLength}`);
       }
       return {};
+    },
+    async flood({ label, size, seconds, low, high, pause = 0 }) {
+      const { channel } = await until(label, (known) => known.channel.readyState === 'open');
+      const message = new Uint8Array(size), end = performance.now() + 1000 * seconds;
+      let sent = 0;
+      channel.bufferedAmountLowThreshold = low;
+      while (performance.now() < end) {
+        if (channel.bufferedAmount < high) {
+          channel.send(message);
+          sent += size;
+          if (pause > 0) await new Promise((resolve) => { setTimeout(resolve, pause); });
+        } else {
+          await new Promise((resolve) => { channel.onbufferedamountlow = resolve; });
+        }
+      }
+      return { bytes: sent };
+    },
+    async received({ label }) {
+      return { bytes: channels.get(label).bytes };
     },
     async say({ label, text: words }) {
       channels.get(label).channel.send(words);

@@ -8,7 +8,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pion/webrtc/v4"
@@ -30,14 +32,20 @@ type request struct {
 	Sizes    []int        `json:"sizes"`
 	Kind     string       `json:"kind"`
 	Text     string       `json:"text"`
+	Size     int          `json:"size"`
+	Seconds  float64      `json:"seconds"`
+	Low      uint64       `json:"low"`
+	High     uint64       `json:"high"`
+	Pause    float64      `json:"pause"`
 }
 
-type answer map[string]string
+type answer map[string]any
 
 // A channel, and what happened to it.
 type known struct {
 	channel *webrtc.DataChannel
 	inbox   chan webrtc.DataChannelMessage
+	bytes   atomic.Int64
 	opened  chan struct{}
 	closed  chan struct{}
 }
@@ -72,6 +80,8 @@ func (p *peer) adopt(channel *webrtc.DataChannel, echoes bool) *known {
 	channel.OnClose(func() { closed.Do(func() { close(one.closed) }) })
 	channel.OnMessage(func(message webrtc.DataChannelMessage) {
 		switch {
+		case strings.HasPrefix(channel.Label(), "sink"):
+			one.bytes.Add(int64(len(message.Data)))
 		case !echoes:
 			one.inbox <- message
 		case message.IsString:
@@ -155,6 +165,34 @@ func (p *peer) echoes(r request) error {
 	return nil
 }
 
+func flood(channel *webrtc.DataChannel, r request) (answer, error) {
+	isLow := make(chan struct{}, 1)
+	channel.SetBufferedAmountLowThreshold(r.Low)
+	channel.OnBufferedAmountLow(func() {
+		select {
+		case isLow <- struct{}{}:
+		default:
+		}
+	})
+	message, sent := make([]byte, r.Size), 0
+	end := time.Now().Add(time.Duration(r.Seconds * float64(time.Second)))
+	for time.Now().Before(end) {
+		if channel.BufferedAmount() < r.High {
+			if err := channel.Send(message); err != nil {
+				return nil, err
+			}
+			sent += r.Size
+			time.Sleep(time.Duration(r.Pause * float64(time.Millisecond)))
+			continue
+		}
+		select {
+		case <-isLow:
+		case <-time.After(time.Second):
+		}
+	}
+	return answer{"bytes": sent}, nil
+}
+
 func (p *peer) do(r request) (answer, error) {
 	switch r.Do {
 	case "offer":
@@ -187,13 +225,19 @@ func (p *peer) do(r request) (answer, error) {
 		return answer{}, err
 	case "echoes":
 		return answer{}, p.echoes(r)
-	case "say", "close", "closed":
+	case "say", "close", "closed", "flood", "received":
 		one, err := p.find(r.Label)
 		if err != nil {
 			return nil, err
 		}
 		if r.Do == "say" {
 			return answer{}, one.channel.SendText(r.Text)
+		}
+		if r.Do == "flood" {
+			return flood(one.channel, r)
+		}
+		if r.Do == "received" {
+			return answer{"bytes": one.bytes.Load()}, nil
 		}
 		if r.Do == "close" {
 			if err := one.channel.Close(); err != nil {
