@@ -434,10 +434,16 @@ async fn lost_messages_are_abandoned() {
 }
 
 /// The round-trip times of urgent messages beside bulk data, sorted, and how long the bulk data took.
-async fn urgent_beside_bulk(link: &LinkConfig, interleaves: bool, part: usize) -> (Vec<Duration>, Duration) {
+async fn urgent_beside_bulk(
+    link: &LinkConfig,
+    interleaves: bool,
+    bound: Option<Duration>,
+    part: usize,
+) -> (Vec<Duration>, Duration) {
     let mut peer = Peer::start();
     let mut config = config();
     config.sctp.interleaving.offer = interleaves;
+    config.sctp.low_priority_delay = bound;
     config.sctp.buffers.max_message = BULK;
     config.sctp.buffers.send = 4 * BULK;
     let ours = connect_behind(&mut peer, link, config).await;
@@ -501,13 +507,17 @@ async fn urgent_messages_do_not_wait_for_large_ones() {
     // A link on which a message of 256 KiB takes a tenth of a second, with a queue of 16 ms: the rest waits at this side.
     let link: LinkConfig = "rate=20mbit,delay=5ms,queue=40kb".parse().unwrap();
     let mut runs = Vec::new();
+    let bounds = [None, Some(Duration::from_millis(5))];
     for _ in 0..3 {
-        for interleaves in [false, true] {
-            let (delays, took) = urgent_beside_bulk(&link, interleaves, part).await;
+        for (bound, interleaves) in bounds
+            .into_iter()
+            .flat_map(|bound| [(bound, false), (bound, true)])
+        {
+            let (delays, took) = urgent_beside_bulk(&link, interleaves, bound, part).await;
             let at =
                 |share: usize| delays[(delays.len() * share / 100).min(delays.len() - 1)].as_secs_f64() * 1e3;
-            runs.push(json!({ "interleaves": interleaves, "part": part, "messages": delays.len(), "seconds": took.as_secs_f64(),
-                "median_ms": at(50), "p99_ms": at(99) }));
+            runs.push(json!({ "interleaves": interleaves, "bound_ms": bound.map(|bound| bound.as_millis()), "part": part,
+                "messages": delays.len(), "seconds": took.as_secs_f64(), "median_ms": at(50), "p99_ms": at(99) }));
         }
     }
     println!("urgent: {}", Value::Array(runs));
