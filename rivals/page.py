@@ -194,9 +194,9 @@ def settings_table(records):
     return markdown(["rival", "version", "settings"], [[f"`{name}`", record["version"], record["settings"]] for name, record in newest.items()])
 
 
-def write(root, records):
-    """Writes the page from its template, `rivals/page.md`, and the pictures."""
-    template = open(os.path.join(root, "rivals", "page.md"), encoding="utf-8").read()
+def write(folder, records):
+    """Writes the page from its template, `page.md`, and the pictures to a folder."""
+    template = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "page.md"), encoding="utf-8").read()
     if not records:
         parts = {"state": "Nothing is measured yet: no results are kept.", "summary": "", "pictures": "", "tables": "", "settings": ""}
     else:
@@ -206,7 +206,7 @@ def write(root, records):
             written = [f"\n### {heading[0].upper()}{heading[1:]}\n\n{markdown(heads, rows)}\n" for heading, heads, rows in tables(results)]
             return f"\n## {title}\n" + "".join(written) if written else ""
 
-        drawn = pictures.draw(results, os.path.join(root, "docs"))
+        drawn = pictures.draw(results, folder)
         parts = {
             "state": "\n\n".join(state(records)),
             "summary": markdown(*summary(results)),
@@ -219,6 +219,7 @@ def write(root, records):
         template = template.replace("{{" + name + "}}", part.strip())
     while "\n\n\n" in template:
         template = template.replace("\n\n\n", "\n\n")
-    with open(os.path.join(root, "docs", "IN-TIME.md"), "w", encoding="utf-8") as out:
+    file = os.path.join(folder, "IN-TIME.md")
+    with open(file, "w", encoding="utf-8") as out:
         out.write(template.rstrip() + "\n")
-    print("docs/IN-TIME.md is written", file=sys.stderr)
+    print(f"{file} is written", file=sys.stderr)

@@ -1,5 +1,5 @@
 """The pictures of the book's page, drawn as SVG: the share of messages in time by loss, at the base link, and the TCP flow beside."""
-import html, os
+import html, math, os
 
 from grid import OURS, SHARED, TABLES, TRAFFIC
 
@@ -36,6 +36,7 @@ def by_loss(results, folder):
     drawn = {traffic: {rival: [(at, sample) for at, link in enumerate(links)
                                if (sample := results.sample((traffic, link, "alone", rival), "in_time"))]
                        for rival in LINES} for traffic in TRAFFIC}
+    drawn = {traffic: lines for traffic, lines in drawn.items() if any(lines.values())}
     if max((len(points) for lines in drawn.values() for points in lines.values()), default=0) < 2:
         return None
     wide, high, left, top = 300, 200, 50, 80
@@ -55,26 +56,26 @@ def by_loss(results, folder):
             parts += [line(x0, y, x0 + wide, y), text(x0 - 6, y + 4, f"{share} %", 11, "end")]
         for place, link in enumerate(links):
             parts.append(text(at(place, 0)[0], y0 + high + 16, TABLES["random loss"][link].split(" (")[0], 11, "middle"))
-        if panel > 1:
-            parts.append(text(x0 + wide / 2, y0 + high + 32, "random loss in both directions", 11, "middle"))
+        parts.append(text(x0 + wide / 2, y0 + high + 32, "random loss in both directions", 11, "middle"))
         for rival, points in lines.items():
             places = [at(place, sample.mean) for place, sample in points]
             path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
             parts.append(f'<polyline points="{path}" fill="none" stroke="{LINES[rival]}" stroke-width="{3 if rival == OURS else 1.5}"/>')
             parts += [dot(x, y, LINES[rival], 4 if rival == OURS else 2.5) for x, y in places]
-    save(folder, "in-time-loss.svg", left + 2 * wide + 90, top + 2 * high + 120, parts)
+    height = top + (len(drawn) + 1) // 2 * (high + 70) - 20
+    save(folder, "in-time-loss.svg", left + 2 * wide + 90, height, parts)
     return "in-time-loss.svg", ("Share of messages in time by the random loss, alone on a link of 10 Mbit/s with a round-trip time of 80 ms and a "
                                 "queue of one bandwidth-delay product")
 
 
-def rows_of_dots(results, columns, row_names, values, most, unit, name, folder):
+def rows_of_dots(columns, row_names, values, most, unit, name, folder):
     """A row for each rival and a panel for each column: a dot with its interval. `values` returns the sample of a rival and a column, and
     whether its dot is hollow; `columns` has a title, and a marked value or `None`, for each column."""
-    left, wide, top, step = 170, 150, 46, 18
-    height = top + step * len(row_names) + 30
+    left, wide, top, step, gap = 170, 120, 46, 18, 40
+    height = top + step * len(row_names) + 40
     parts = []
     for column, (title, mark) in enumerate(columns):
-        x0 = left + column * (wide + 24)
+        x0 = left + column * (wide + gap)
         parts.append(text(x0, 22, title, 12, more='font-weight="bold"'))
 
         def at(value, x0=x0):
@@ -83,7 +84,8 @@ def rows_of_dots(results, columns, row_names, values, most, unit, name, folder):
         bottom = top + step * len(row_names)
         for share in (0, 0.5, 1):
             parts += [line(at(share * most), top - 8, at(share * most), bottom),
-                      text(at(share * most), bottom + 16, f"{share * most:g} {unit}", 10, "middle")]
+                      text(at(share * most), bottom + 16, f"{share * most:g}", 10, "middle")]
+        parts.append(text(x0 + wide / 2, bottom + 30, unit, 10, "middle"))
         if mark is not None:
             parts.append(line(at(mark), top - 8, at(mark), bottom, "#d62728", 1.2, 'stroke-dasharray="4 3"'))
         for row, rival in enumerate(row_names):
@@ -95,7 +97,7 @@ def rows_of_dots(results, columns, row_names, values, most, unit, name, folder):
                 parts += [line(at(sample.mean - half), y, at(sample.mean + half), y, colour, 1.5), dot(at(sample.mean), y, colour, hollow=hollow)]
     for row, rival in enumerate(row_names):
         parts.append(text(left - 12, top + row * step + 9, rival, 12, "end", "#d62728" if rival == OURS else DARK))
-    save(folder, name, left + len(columns) * (wide + 24) + 10, height, parts)
+    save(folder, name, left + len(columns) * (wide + gap) + 10, height, parts)
 
 
 def base(results, folder):
@@ -110,7 +112,7 @@ def base(results, folder):
         traffic, beside = columns[column]
         return results.sample((traffic, "base", beside, rival), "in_time"), results.fair(traffic, beside, rival) is False
 
-    rows_of_dots(results, [(f"{traffic} {words[beside]}", None) for traffic, beside in columns], names, values, 100, "%", "in-time-base.svg", folder)
+    rows_of_dots([(f"{traffic} {words[beside]}", None) for traffic, beside in columns], names, values, 100, "%", "in-time-base.svg", folder)
     return "in-time-base.svg", ("Share of messages in time at the base link (10 Mbit/s, 80 ms, 1 % loss): mean and 95 % interval. A hollow dot: the "
                                 "rival leaves a TCP flow less than half of what it has beside another TCP flow")
 
@@ -132,7 +134,9 @@ def fair(results, folder):
         share = results.kept_by_tcp(traffic, link, rival)
         return results.sample((traffic, link, "tcp", rival), "tcp_mbit"), share is not None and share < 0.5
 
-    rows_of_dots(results, heads, names, values, 10, "Mbit/s", "in-time-fair.svg", folder)
+    samples = [values(rival, column)[0] for rival in names for column in range(len(columns))]
+    most = math.ceil(max(sample.mean for sample in samples if sample) * 1.2)
+    rows_of_dots(heads, names, values, most, "Mbit/s", "in-time-fair.svg", folder)
     return "in-time-fair.svg", ("Goodput of a TCP flow beside each rival, which sends video or a file. The dashed line is half of the goodput beside "
                                 "another TCP flow: left of it, the rival is unfair")
 

@@ -23,6 +23,7 @@ mod traffic;
 mod usrsctp;
 
 use std::net::{IpAddr, SocketAddr};
+#[cfg(any(feature = "srt", feature = "rist"))]
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anabranch::controller::{BbrConfig, CongestionControl};
 use anabranch::{
-    Association, Config, Endpoint, MultipathMode, Reliability, SchedulerKind, SendOptions, StreamId,
+    Association, Config, CoupledControl, Endpoint, MultipathMode, Reliability, SchedulerKind, SendOptions,
+    StreamId,
 };
 use bytes::Bytes;
 
@@ -88,6 +89,8 @@ fn bind(side: Side, job: &Job, mut config: Config) -> Outcome<Endpoint> {
     config = config.with_fast_failover();
     config.local_addresses.clone_from(&job.local);
     config.multipath.mode = MultipathMode::Eca;
+    // The two paths share no bottleneck.
+    config.multipath.congestion = CoupledControl::Uncoupled;
     let addresses: Vec<_> = job.local.iter().map(|ip| SocketAddr::new(*ip, port)).collect();
     Ok(Endpoint::builder().config(config).bind_all(&addresses)?)
 }

@@ -58,6 +58,7 @@ pub(crate) fn arrived(bytes: &[u8]) {
 }
 
 /// Records bytes of a file that comes without headers.
+#[cfg(feature = "srt")]
 pub(crate) fn file_bytes(count: usize) {
     RECORD
         .lock()
