@@ -10,6 +10,8 @@ mod foreign;
 #[cfg(feature = "kcp")]
 mod kcp;
 mod ours;
+#[cfg(feature = "pion")]
+mod pion;
 #[cfg(feature = "quinn")]
 mod quic;
 mod record;
@@ -181,6 +183,8 @@ fn rivals() -> Vec<&'static Rival> {
         rist::RIVALS,
         #[cfg(feature = "usrsctp")]
         usrsctp::RIVALS,
+        #[cfg(feature = "pion")]
+        pion::rivals(),
         ours::RIVALS,
     ];
     lists.iter().copied().flatten().collect()
@@ -222,6 +226,8 @@ fn run(side: Side, job: &Job) -> Outcome<()> {
         "rist" => rist::run(side, job),
         #[cfg(feature = "usrsctp")]
         "usrsctp" => usrsctp::run(side, job),
+        #[cfg(feature = "pion")]
+        "pion" => runtime.block_on(pion::run(side, job)),
         "anabranch" => runtime.block_on(ours::run(side, job)),
         other => Err(format!("no code for {other}").into()),
     }?;
