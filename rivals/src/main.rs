@@ -7,6 +7,7 @@ mod enet;
 mod files;
 #[cfg(any(feature = "srt", feature = "rist", feature = "usrsctp"))]
 mod foreign;
+mod helper;
 #[cfg(feature = "kcp")]
 mod kcp;
 mod ours;

@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 use crate::files::{read_all, write_messages};
 use crate::traffic::generate;
-use crate::{Job, Outcome, Rival, Side, clock};
+use crate::{Job, Outcome, Rival, Side};
 
 pub(crate) const RIVALS: &[Rival] = &[
     Rival::new("pion", "pion", "reliable, ordered").second(),
@@ -44,10 +44,12 @@ pub(crate) async fn run(side: Side, job: &Job) -> Outcome<()> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
-    clock::count_child(helper.id().unwrap_or_default());
+    crate::helper::set(helper.id().unwrap_or_default());
     let mut output = helper.stdout.take().ok_or("no pipe")?;
     if side == Side::Receiver {
-        return read_all(&mut output).await;
+        // The helper says itself why it ended, or was ended.
+        let _ = read_all(&mut output).await;
+        return Ok(());
     }
     // A line says that the association is up.
     output.read_u8().await?;

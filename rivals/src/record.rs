@@ -9,7 +9,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::traffic::Header;
-use crate::{Job, Outcome, clock};
+use crate::{Job, Outcome, clock, helper};
 
 /// The first part of the file is not counted: it is slow start.
 const WARM_UP: u64 = 2_000_000_000;
@@ -164,6 +164,7 @@ pub(crate) fn end_sender(job: &Job, sent: u64, taken: u64) {
 
 fn end(line: &Value) {
     println!("{line}");
+    helper::end();
     // Without the clean-up of the C libraries, whose threads still run.
     signal_hook::low_level::exit(0);
 }
