@@ -1,4 +1,4 @@
-//! What a receiver has got, and the lines of JSON in which sender and receiver tell it.
+//! The messages that a receiver has got, and the lines of JSON that sender and receiver print at the end.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};

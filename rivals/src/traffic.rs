@@ -72,7 +72,7 @@ pub(crate) const LONGEST: usize = 64 << 10;
 const MESSAGE: u8 = 0;
 const FILE: u8 = 1;
 
-/// What a header says.
+/// The fields of a header.
 pub(crate) struct Header {
     pub(crate) length: usize,
     pub(crate) is_file: bool,
