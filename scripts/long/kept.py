@@ -21,10 +21,9 @@ def git(*arguments):
     return subprocess.run(["git", *arguments], cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
-def commit():
+def commit(code=("crates", "Cargo.toml", "Cargo.lock")):
     """The last commit that changed code, so that a commit of documents or results needs no new measurements. `+` at the end means
     uncommitted changes: such cells are always measured again."""
-    code = ["crates", "Cargo.toml", "Cargo.lock"]
     changed = git("status", "--porcelain", "--", *code)
     return git("log", "-1", "--format=%h", "--", *code) + ("+" if changed else "")
 
@@ -94,12 +93,16 @@ def span(seconds):
     return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
 
 
-def measure(args, cells, seconds, run):
+def measure(args, cells, seconds, run, commit_of=None):
     """Measures the cells that the file does not have for this commit. `run` measures a cell and returns the further fields of its record; a
-    cell takes about `seconds` seconds. Ends the program at Ctrl-C."""
+    cell takes about `seconds` seconds. `commit_of` names the commit of a cell, if not all cells depend on the same code. Ends the program at
+    Ctrl-C."""
     file, now = args.results, args.commit or commit()
-    known = [record["cell"] for record in load(file) if record["commit"] == now and not now.endswith("+")]
-    left = [cell for cell in cells if cell not in known]
+    if args.commit or not commit_of:
+        def commit_of(_cell):
+            return now
+    known = {(record["commit"], json.dumps(record["cell"], sort_keys=True)) for record in load(file) if not record["commit"].endswith("+")}
+    left = [cell for cell in cells if (commit_of(cell), json.dumps(cell, sort_keys=True)) not in known]
     until = datetime.datetime.now() + datetime.timedelta(seconds=seconds * len(left))
     print(f"commit {now}: {len(cells) - len(left)} of {len(cells)} cells are kept; the other cells take about "
           f"{span(seconds * len(left))}, until {until:%H:%M}", flush=True)
@@ -107,7 +110,7 @@ def measure(args, cells, seconds, run):
     try:
         for number, cell in enumerate(left, 1):
             others, began = used_by_others(), time.time()
-            record = {"commit": now, "cell": cell, "when": datetime.datetime.now().isoformat(timespec="seconds"), **run(cell)}
+            record = {"commit": commit_of(cell), "cell": cell, "when": datetime.datetime.now().isoformat(timespec="seconds"), **run(cell)}
             record["took"] = round(time.time() - began, 1)
             used = (used_by_others() - others) / (time.time() - began) / os.cpu_count()
             record["others"] = None if math.isnan(used) else round(used, 3)

@@ -1,0 +1,225 @@
+"""The tables, verdicts and pictures of `scripts/rivals`, on the terminal and as a page of the book."""
+import math, os, statistics, sys
+
+import kept, pictures
+from grid import LINKS, OURS, SHARED, TABLES, TRAFFIC
+
+# Student's t for a two-sided interval of 95 %, by the number of runs.
+STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
+# A flow is fair if a TCP flow beside it keeps this share of its goodput beside another TCP flow.
+FAIR = 0.5
+BESIDE = {"alone": "alone", "file": "beside a file", "tcp": "beside a TCP flow"}
+
+
+class Sample:
+    """The values of a number in the runs of a cell."""
+
+    def __init__(self, values):
+        self.values = values
+        self.mean = statistics.mean(values)
+        spread = statistics.stdev(values) if len(values) > 1 else math.nan
+        self.half = STUDENT.get(len(values), 1.96) * spread / math.sqrt(len(values)) if len(values) > 1 else math.nan
+
+    def overlaps(self, other):
+        """Whether the intervals overlap. A single run has no interval."""
+        halves = sum(0 if math.isnan(sample.half) else sample.half for sample in (self, other))
+        return abs(self.mean - other.mean) <= halves
+
+    def told(self, digits=1):
+        return f"{self.mean:.{digits}f}" + ("" if math.isnan(self.half) else f" ± {self.half:.{digits}f}")
+
+
+class Results:
+    """All records, by traffic, link, beside and rival."""
+
+    def __init__(self, records):
+        self.records = records
+        self.of = {tuple(record["cell"][axis] for axis in ("traffic", "link", "beside", "rival")): record for record in records}
+        # Anabranch comes last in the tables; otherwise sorting keeps the order.
+        self.rivals = sorted(dict.fromkeys(record["cell"]["rival"] for record in records), key=lambda name: self.stack(name) == "anabranch")
+
+    def stack(self, rival):
+        return next(record["stack"] for record in self.records if record["cell"]["rival"] == rival)
+
+    def sample(self, key, name):
+        runs = self.of[key]["runs"] if key in self.of else []
+        values = [run[name] for run in runs if run.get(name) is not None]
+        return Sample(values) if values else None
+
+    def kept_by_tcp(self, traffic, link, rival):
+        """The share of its goodput beside another TCP flow that the TCP flow keeps; `None` if that was not measured."""
+        there, reference = (self.sample(key, "tcp_mbit") for key in ((traffic, link, "tcp", rival), ("none", link, "tcp", "tcp-cubic")))
+        return there.mean / reference.mean if there and reference and reference.mean else None
+
+    def fair(self, traffic, beside, rival):
+        """Whether the rival leaves TCP its share on all links on which that was measured: with these messages, and with its file if a file is
+        part of the cell. `None` if it was not measured."""
+        shares = [self.kept_by_tcp(traffic, link, rival) for link in SHARED]
+        if beside == "file":
+            shares += [self.kept_by_tcp("none", link, rival) for link in SHARED]
+        shares = [share for share in shares if share is not None]
+        return min(shares) >= FAIR if shares else None
+
+    def verdict(self, traffic, link, beside):
+        """The first of a cell, and how Anabranch compares with the first rival. Only those that leave TCP its share count."""
+        samples = {rival: self.sample((traffic, link, beside, rival), "in_time") for rival in self.rivals}
+        ours = samples.get(OURS)
+        fair = {rival: sample for rival, sample in samples.items()
+                if sample and (rival == OURS or self.stack(rival) != "anabranch") and self.fair(traffic, beside, rival) is not False}
+        if not fair:
+            return "", ""
+        best = max(fair, key=lambda rival: fair[rival].mean)
+        level = [rival for rival in fair if fair[rival].overlaps(fair[best])]
+        first = best if len(level) == 1 else "level: " + ", ".join(level) if len(level) < 4 else f"{len(level)} are level"
+        others = {rival: sample for rival, sample in fair.items() if rival != OURS}
+        if not ours or not others:
+            return first, ""
+        if OURS not in fair:
+            return first, "unfair"
+        rival = max(others, key=lambda name: others[name].mean)
+        if ours.overlaps(others[rival]):
+            return first, "level"
+        return first, "first" if ours.mean > others[rival].mean else f"{others[rival].mean - ours.mean:.1f} behind {rival}"
+
+
+def share_tables(results):
+    """A table for each kind of traffic and group of links: the share of messages in time."""
+    for traffic in TRAFFIC:
+        for beside, groups in (("alone", [name for name in TABLES if name != "shared"]), ("file", ["shared"]), ("tcp", ["shared"])):
+            for group in groups:
+                columns = [link for link in TABLES[group] if any((traffic, link, beside, rival) in results.of for rival in results.rivals)]
+                rows = []
+                for rival in results.rivals:
+                    samples = [results.sample((traffic, link, beside, rival), "in_time") for link in columns]
+                    if any(samples):
+                        unfair = results.fair(traffic, beside, rival) is False
+                        rows.append([rival + (", unfair" if unfair else ""), *(sample.told() if sample else "" for sample in samples)])
+                if rows:
+                    verdicts = [results.verdict(traffic, link, beside) for link in columns]
+                    rows.append(["**first**", *(first for first, _ in verdicts)])
+                    rows.append([f"**{OURS}**", *(ours for _, ours in verdicts)])
+                    title = f"{traffic} {BESIDE[beside]}" + ("" if group == "shared" else f": {group}")
+                    yield title, ["in time in %", *(TABLES[group][link] for link in columns)], rows
+
+
+def cost_tables(results):
+    """At the base link: delays, bytes on the wire and processor time."""
+    for traffic in TRAFFIC:
+        rows = []
+        for rival in results.rivals:
+            key = (traffic, "base", "alone", rival)
+            samples = [(results.sample(key, name), digits) for name, digits in
+                       (("in_time", 1), ("median_ms", 1), ("p99_ms", 0), ("wire", 2), ("cpu_us", 0))]
+            if samples[0][0]:
+                rows.append([rival, *(sample.told(digits) if sample else "" for sample, digits in samples)])
+        if rows:
+            yield (f"{traffic} alone at the base link", ["rival", "in time, %", "median, ms", "99th percentile, ms", "bytes on the wire for each "
+                   "useful byte", "processor time for each message, µs"], rows)
+
+
+def fair_tables(results):
+    """The goodput of the TCP flow beside each rival."""
+    for traffic in (*TRAFFIC, "none"):
+        rows = []
+        for rival in results.rivals:
+            told = []
+            for link in SHARED:
+                sample, share = results.sample((traffic, link, "tcp", rival), "tcp_mbit"), results.kept_by_tcp(traffic, link, rival)
+                told.append("" if not sample else sample.told(2) + ("" if share is None else f" ({share:.0%})"))
+            if any(told):
+                rows.append([rival, *told])
+        if rows:
+            what = "the rival's file" if traffic == "none" else traffic
+            yield f"TCP beside {what}", ["TCP, Mbit/s", *(TABLES["shared"][link] for link in SHARED)], rows
+
+
+def summary(results):
+    """In how many cells Anabranch is first or level."""
+    rows = []
+    for beside in BESIDE:
+        verdicts = {(traffic, link): results.verdict(traffic, link, beside)[1] for traffic in TRAFFIC for link in LINKS
+                    if (traffic, link, beside, OURS) in results.of}
+        behind = [f"{traffic} at {link}: {verdict}" for (traffic, link), verdict in verdicts.items() if verdict not in ("first", "level", "")]
+        count = [sum(verdict == word for verdict in verdicts.values()) for word in ("first", "level")]
+        if verdicts:
+            rows.append([BESIDE[beside], sum(map(bool, verdicts.values())), *count, len(behind), "; ".join(behind)])
+    return ["cells", "number", "first", "level", "behind", "where"], rows
+
+
+def state(records):
+    """How the results were made, line by line, warnings first."""
+    commits = list(dict.fromkeys(record["commit"] for record in records))
+    if any(commit.endswith("+") for commit in commits):
+        yield "PROVISIONAL: measured with changes that were not committed"
+    if any(record["cell"]["seconds"] < 15 or record["cell"]["runs"] < 3 for record in records):
+        yield "PROVISIONAL: runs shorter than 15 s, or fewer than three for each cell"
+    busy = [record["others"] or 0 for record in records]
+    if max(busy) > kept.QUIET:
+        yield (f"PROVISIONAL: during {sum(share > kept.QUIET for share in busy)} of {len(busy)} cells other programs used more than "
+               f"{kept.QUIET:.0%} of the processors")
+    runs = [run for record in records for run in record["runs"]]
+    late = sum(not run.get("held", True) for run in runs)
+    if late:
+        yield f"PROVISIONAL: in {late} of {len(runs)} runs the testbed was late, even when they were made again"
+    failed = [f"{record['cell']['rival']}, {record['cell']['traffic']} at {record['cell']['link']}" for record in records
+              for run in record["runs"] if "failed" in run]
+    if failed:
+        yield f"PROVISIONAL: {len(failed)} runs failed: {'; '.join(dict.fromkeys(failed))}"
+    stolen = [run["stolen"] for run in runs if run.get("stolen") is not None]
+    yield (f"{len(records)} cells, {min(r['when'] for r in records)[:10]} to {max(r['when'] for r in records)[:10]}, of "
+           f"{', '.join(commits)}; {', '.join(dict.fromkeys(record['machine'] for record in records))}. Other programs used "
+           f"{statistics.mean(busy):.1%} of the processors (mean over the cells; most {max(busy):.1%}). The host of a virtual machine took "
+           f"{statistics.mean(stolen) if stolen else 0:.1%} of them (steal time).")
+
+
+def show(records):
+    results = Results(records)
+    print("\n".join(state(records)))
+    for tables in (share_tables, cost_tables, fair_tables):
+        for title, heads, rows in tables(results):
+            print(f"\n{title}", end="")
+            kept.table(heads, [[str(value).replace("**", "") for value in row] for row in rows])
+    print("\nAnabranch compared with the best rival that leaves TCP its share", end="")
+    kept.table(*summary(results))
+
+
+def markdown(heads, rows):
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(str(value) for value in line) + " |" for line in lines)
+
+
+def settings_table(records):
+    newest = {record["cell"]["rival"]: record for record in records}
+    # The list order of the program, which is the order of the cells.
+    return markdown(["rival", "version", "settings"], [[f"`{name}`", record["version"], record["settings"]] for name, record in newest.items()])
+
+
+def write(folder, records):
+    """Writes the page from its template, `page.md`, and the pictures to a folder."""
+    template = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "page.md"), encoding="utf-8").read()
+    if not records:
+        parts = {"state": "Nothing is measured yet: no results are kept.", "summary": "", "pictures": "", "tables": "", "settings": ""}
+    else:
+        results = Results(records)
+
+        def section(title, tables):
+            written = [f"\n### {heading[0].upper()}{heading[1:]}\n\n{markdown(heads, rows)}\n" for heading, heads, rows in tables(results)]
+            return f"\n## {title}\n" + "".join(written) if written else ""
+
+        drawn = pictures.draw(results, folder)
+        parts = {
+            "state": "\n\n".join(state(records)),
+            "summary": markdown(*summary(results)),
+            "pictures": "\n\n".join(f"![{words}]({name})\n\n*{words}*" for name, words in drawn),
+            "tables": section("Messages in time", share_tables) + section("Delays and costs", cost_tables) +
+                      section("The TCP flow beside", fair_tables),
+            "settings": settings_table(records),
+        }
+    for name, part in parts.items():
+        template = template.replace("{{" + name + "}}", part.strip())
+    while "\n\n\n" in template:
+        template = template.replace("\n\n\n", "\n\n")
+    file = os.path.join(folder, "IN-TIME.md")
+    with open(file, "w", encoding="utf-8") as out:
+        out.write(template.rstrip() + "\n")
+    print(f"{file} is written", file=sys.stderr)
