@@ -100,9 +100,8 @@ def test_jobs_change_nothing() -> None:
 
 def test_choices_of_cells_and_settings() -> None:
     settings = {"rtt": 100.0}
-    results = lab.run(
-        "time-sensitive", quick=True, seeds=2, only={"loss": [0.05, "0.1"]}, settings=settings, progress=False
-    )
+    only: dict[str, list[float | str]] = {"loss": [0.05, "0.1"]}
+    results = lab.run("time-sensitive", quick=True, seeds=2, only=only, settings=settings, progress=False)
     table = pyarrow.table(results)
     assert set(table.column("settings").to_pylist()) == {"rtt=100"}
     assert set(table.column("loss").to_pylist()) <= {0.05, 0.1}
@@ -110,7 +109,7 @@ def test_choices_of_cells_and_settings() -> None:
 
 
 def test_pictures_and_claims() -> None:
-    results = lab.run("time-sensitive", quick=True, seeds=2, progress=False)
+    results = lab.run("stream-priority", quick=True, seeds=2, progress=False)
     verdicts = {claim.verdict for claim in results.claims}
     assert verdicts and all(claim.claim and claim.details for claim in results.claims)
     own = lab.run(sensor(), progress=False)

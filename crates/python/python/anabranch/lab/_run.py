@@ -153,9 +153,17 @@ class Kept:
             self.write()
 
 
+def _in_notebook() -> bool:
+    """Whether a notebook runs this program. Other programs may import the libraries of notebooks too."""
+    if "IPython" not in sys.modules:
+        return False
+    shell: Any = sys.modules["IPython"].get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
+
+
 @contextlib.contextmanager
 def _bar(sweep: _native.Sweep, progress: bool | None) -> Iterator[Callable[[int], None]]:
-    in_notebook = "ipykernel" in sys.modules
+    in_notebook = _in_notebook()
     has_widgets = in_notebook and importlib.util.find_spec("ipywidgets") is not None
     bars: Any = importlib.import_module("tqdm.notebook" if has_widgets else "tqdm").tqdm
     # For tqdm, `None` means: only on a terminal.
