@@ -216,7 +216,9 @@ def _on_cluster(
     done = sweep.total - len(todo)
     show(done)
     try:
-        for _, numbers in as_completed(futures, with_results=True):
+        for future, numbers in as_completed(futures, with_results=True):
+            # The cluster would compute a finished task again if its worker were lost while this process holds the future.
+            future.release()
             for cell, seed, values in numbers:
                 sweep.note(cell, seed, values)
             done += len(numbers)
@@ -224,4 +226,4 @@ def _on_cluster(
             if kept is not None:
                 kept.write_now_and_then()
     finally:
-        client.cancel(futures)
+        client.cancel([future for future in futures if future.status == "pending"])
