@@ -257,11 +257,14 @@ impl Known {
         self.runs.is_empty()
     }
 
-    pub(crate) fn get(&self, cell: &Cell, seed: u64) -> Option<&Vec<f64>> {
+    /// The numbers of a run, if they are known.
+    #[must_use]
+    pub fn get(&self, cell: &Cell, seed: u64) -> Option<&Vec<f64>> {
         self.runs.get(&key(cell, seed))
     }
 
-    pub(crate) fn note(&mut self, cell: &Cell, seed: u64, numbers: Vec<f64>) {
+    /// Adds the numbers of a run, in the order of the experiment's metrics.
+    pub fn note(&mut self, cell: &Cell, seed: u64, numbers: Vec<f64>) {
         self.runs.insert(key(cell, seed), numbers);
     }
 }

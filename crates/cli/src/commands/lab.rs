@@ -2,6 +2,7 @@
 //! the papers' claims.
 
 mod check;
+mod dask;
 mod kept;
 mod measure;
 mod outputs;
@@ -91,6 +92,7 @@ Examples:
   anabranch lab run --all --quick
   anabranch lab run examples/lab/voice-uplink.toml
   anabranch lab run nr-sack-forward-tsn --bed --short --seeds 5
+  anabranch lab run --all --dask tcp://192.0.2.1:8786 --results numbers
 
 A cell is one combination of an experiment's parameters. Numbers are means over the seeds, with
 half the width of their 95 % confidence interval. The same seeds give the same numbers for any
@@ -110,6 +112,10 @@ struct RunArgs {
     /// runs
     #[arg(long, help_heading = RUNS, value_name = "DIRECTORY", value_hint = ValueHint::DirPath, conflicts_with_all = ["results", "pcap"])]
     trace: Option<PathBuf>,
+    /// Make the runs on the Dask cluster with this scheduler, for example tcp://192.0.2.1:8786. Needs the Python package
+    /// anabranch[dask] here and on all workers
+    #[arg(long, help_heading = RUNS, value_name = "ADDRESS", value_hint = ValueHint::Other, conflicts_with_all = ["bed", "jobs", "json", "pcap", "trace"])]
+    dask: Option<String>,
     #[command(flatten)]
     observe: Observe,
 }
@@ -307,6 +313,7 @@ pub(crate) async fn run(args: LabArgs, interrupt: Interrupt) -> Result<(), Failu
             tell::list(args.observe.output(), &experiments::all());
             Ok(())
         }
+        LabCommand::Run(args) if args.dask.is_some() => dask::run(&args),
         LabCommand::Run(args) => {
             let real = Real::new(&args.effort, &stop)?;
             real.explaining(show(&args, &real, &stop))

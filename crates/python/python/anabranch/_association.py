@@ -1,0 +1,493 @@
+"""Endpoints, associations and handles of streams for asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any
+
+from anabranch import _native
+from anabranch._errors import Error, SettingError
+from anabranch._loop import fair, finish
+from anabranch._native import Certificate, Message
+from anabranch._types import EVENTS, AssociationStats, Event, Settings, StreamStats
+
+#: What `send` accepts. Text is sent as UTF-8.
+Data = bytes | bytearray | memoryview | str
+
+#: The registered UDP port of SCTP over UDP (RFC 6951 §4.1).
+DEFAULT_UDP_PORT = 9899
+
+
+def _options(
+    *,
+    ordered: bool = True,
+    lifetime: float | timedelta | None = None,
+    retransmissions: int | None = None,
+    buffer_priority: int | None = None,
+    ppid: int = 0,
+    context: int = 0,
+    immediate: bool = False,
+    path: int | None = None,
+) -> _native.Options:
+    if isinstance(lifetime, timedelta):
+        lifetime = lifetime.total_seconds()
+    return _native.Options(
+        unordered=not ordered,
+        lifetime=lifetime,
+        retransmissions=retransmissions,
+        buffer_priority=buffer_priority,
+        ppid=ppid,
+        context=context,
+        immediate=immediate,
+        path=path,
+    )
+
+
+class Stream:
+    """The handle of one stream of an association, with its own options for the messages that it sends.
+
+    From the first call that receives, the messages of the stream come to its handles and no longer to `Association.recv`.
+    """
+
+    __slots__ = ("_association", "_native")
+
+    def __init__(self, native: _native.Stream, association: Association) -> None:
+        self._native = native
+        self._association = association
+
+    @property
+    def id(self) -> int:
+        """The number of the stream."""
+        return self._native.id()
+
+    @property
+    def association(self) -> Association:
+        """The association of the stream."""
+        return self._association
+
+    async def send(self, message: Data) -> int:
+        """Sends a message with the options of the handle and returns its number. Waits while the stream has no room in the send buffer.
+
+        If the task is cancelled, the message was not accepted.
+        """
+        await fair()
+        return await finish(self._native.send(message))
+
+    def try_send(self, message: Data) -> int:
+        """Sends a message without waiting. Raises `BufferFullError` if the stream has no room."""
+        return self._native.try_send(message)
+
+    async def recv(self) -> Message | None:
+        """The next message of this stream. `None` if the peer reset the stream, or after a graceful shutdown.
+
+        If the task is cancelled, no message is lost.
+        """
+        await fair()
+        return await finish(self._native.recv())
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        return self
+
+    async def __anext__(self) -> Message:
+        message = await self.recv()
+        if message is None:
+            raise StopAsyncIteration
+        return message
+
+    @property
+    def buffered_amount(self) -> int:
+        """The bytes that were given to `send` and have not left yet."""
+        return self._native.buffered_amount()
+
+    async def buffered_amount_low(self, threshold: int = 0) -> None:
+        """Waits until the buffered amount is at most `threshold` bytes."""
+        await finish(self._native.buffered_amount_low(threshold))
+
+    async def reset(self) -> None:
+        """Resets the outbound stream (RFC 6525): the peer reads the messages sent before, and then the end of the stream."""
+        await finish(self._native.reset())
+
+    def set_priority(self, priority: int) -> None:
+        """Sets the priority of the stream: 0, the default, is the highest."""
+        self._association.set_stream_priority(self.id, priority)
+
+    def stats(self) -> StreamStats:
+        """Counters of the outbound stream."""
+        return StreamStats(**self._native.stats())
+
+    def __repr__(self) -> str:
+        return f"Stream({self.id})"
+
+
+class Association:
+    """An association: a two-way connection with many streams of messages.
+
+    Some tasks can send while others receive. As a context manager, it shuts down gracefully at the end; if the block raises an exception,
+    it is aborted. As an asynchronous iterator, it returns the messages of the peer until the association was shut down.
+    """
+
+    __slots__ = ("_native", "_endpoint", "__weakref__")
+
+    def __init__(self, native: _native.Association, endpoint: Endpoint) -> None:
+        self._native = native
+        self._endpoint = endpoint
+
+    async def send(
+        self,
+        stream: int,
+        message: Data,
+        *,
+        ordered: bool = True,
+        lifetime: float | timedelta | None = None,
+        retransmissions: int | None = None,
+        buffer_priority: int | None = None,
+        ppid: int = 0,
+        context: int = 0,
+        immediate: bool = False,
+        path: int | None = None,
+    ) -> int:
+        """Sends a message on a stream, and returns the number of the message. Waits while the send buffer has no room for the stream.
+
+        If the task is cancelled, the message was not accepted. At most one of the first three options may be given:
+
+        lifetime: seconds after which the message is neither sent nor retransmitted.
+        retransmissions: how often each chunk of the message may be retransmitted.
+        buffer_priority: if the send buffer is full, the message is abandoned for a message with a lower number (RFC 7496 §3.2).
+        ordered: False delivers the message as soon as it arrives, whatever was sent before.
+        ppid: the payload protocol identifier, which the peer gets.
+        context: a number that the events about the message have.
+        immediate: asks the peer to acknowledge at once.
+        path: the path of the first transmission.
+        """
+        await fair()
+        if ordered and (lifetime, retransmissions, buffer_priority, ppid, context, immediate, path) == _DEFAULTS:
+            return await finish(self._native.send(stream, message, None))
+        options = _options(
+            ordered=ordered,
+            lifetime=lifetime,
+            retransmissions=retransmissions,
+            buffer_priority=buffer_priority,
+            ppid=ppid,
+            context=context,
+            immediate=immediate,
+            path=path,
+        )
+        return await finish(self._native.send(stream, message, options))
+
+    def try_send(self, stream: int, message: Data, **options: Any) -> int:
+        """Sends a message without waiting, with the options of `send`. Raises `BufferFullError` if the stream has no room."""
+        return self._native.try_send(stream, message, _options(**options) if options else None)
+
+    async def recv(self) -> Message | None:
+        """The next message, or `None` when the association was shut down and all messages are read.
+
+        Messages that nobody reads fill the receive window, and the peer then stops sending. If the task is cancelled, no message is lost.
+        """
+        await fair()
+        return await finish(self._native.recv())
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        return self
+
+    async def __anext__(self) -> Message:
+        message = await self.recv()
+        if message is None:
+            raise StopAsyncIteration
+        return message
+
+    def stream(
+        self,
+        stream: int,
+        *,
+        ordered: bool = True,
+        lifetime: float | timedelta | None = None,
+        retransmissions: int | None = None,
+        buffer_priority: int | None = None,
+        ppid: int = 0,
+        priority: int | None = None,
+    ) -> Stream:
+        """The handle of a stream. Its messages have the options of `send`; `priority` is the priority of the stream, 0 the highest."""
+        options = _options(
+            ordered=ordered,
+            lifetime=lifetime,
+            retransmissions=retransmissions,
+            buffer_priority=buffer_priority,
+            ppid=ppid,
+        )
+        if priority is not None:
+            self.set_stream_priority(stream, priority)
+        return Stream(self._native.stream(stream, options), self)
+
+    async def accept_stream(self) -> Stream | None:
+        """The next stream on which the peer began to send; `None` at the end. From the first call on, all messages come to handles."""
+        native = await finish(self._native.accept_stream())
+        return None if native is None else Stream(native, self)
+
+    async def next_event(self) -> Event | None:
+        """The next event, or `None` when the association has ended and all events are read."""
+        named = await finish(self._native.next_event())
+        if named is None:
+            return None
+        name, fields = named
+        return EVENTS[name](**fields)
+
+    async def events(self) -> AsyncIterator[Event]:
+        """All events until the end of the association."""
+        while (event := await self.next_event()) is not None:
+            yield event
+
+    async def drained(self) -> None:
+        """Waits until the peer has acknowledged each message, or the message was abandoned."""
+        await finish(self._native.drained())
+
+    async def shutdown(self) -> None:
+        """Shuts the association down gracefully: returns when both sides have acknowledged all data. Cancelling does not stop the shutdown."""
+        await finish(self._native.shutdown())
+
+    def abort(self, reason: Data = b"") -> None:
+        """Ends the association at once. The peer gets at most 1,024 bytes of `reason`."""
+        self._native.abort(reason)
+
+    async def closed(self) -> str:
+        """Waits until the association has ended, and returns the reason in words."""
+        return await finish(self._native.closed())
+
+    @property
+    def close_reason(self) -> str | None:
+        """The reason of the end in words; `None` before the end."""
+        return self._native.close_reason()
+
+    def stats(self) -> AssociationStats:
+        """Counters and current values of the association and its paths."""
+        return AssociationStats.of(self._native.stats())
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The endpoint of the association."""
+        return self._endpoint
+
+    @property
+    def state(self) -> str:
+        """The state of RFC 9260 §4, such as "established"."""
+        return self._native.state()
+
+    @property
+    def outbound_streams(self) -> int:
+        """The number of outbound streams, which are numbered from 0."""
+        return self._native.outbound_streams()
+
+    @property
+    def remote_address(self) -> str:
+        """The peer's address and UDP port on the primary path."""
+        return self._native.remote_address()
+
+    @property
+    def ports(self) -> tuple[int, int]:
+        """The local and the remote SCTP port."""
+        return self._native.ports()
+
+    @property
+    def peer_fingerprint(self) -> str | None:
+        """The fingerprint of the peer's certificate, if the endpoint encrypts."""
+        return self._native.peer_fingerprint()
+
+    def set_stream_priority(self, stream: int, priority: int) -> None:
+        """Sets the priority of a stream: 0, the default, is the highest. Streams of a lower priority can starve."""
+        self._native.set_stream_priority(stream, priority)
+
+    def set_stream_weight(self, stream: int, weight: int) -> None:
+        """Sets the weight of a stream, for the scheduler "weighted_fair_queueing"."""
+        self._native.set_stream_weight(stream, weight)
+
+    def set_primary_path(self, path: int) -> None:
+        """Makes a path the primary path: new data uses it while it is active."""
+        self._native.set_primary_path(path)
+
+    def request_heartbeat(self, path: int) -> None:
+        """Sends a HEARTBEAT on a path now; `stats` has the measured round-trip time."""
+        self._native.request_heartbeat(path)
+
+    def reset_streams(self, streams: Sequence[int]) -> None:
+        """Resets outbound streams (RFC 6525)."""
+        self._native.reset_streams(list(streams))
+
+    def add_streams(self, outgoing: int, incoming: int = 0) -> None:
+        """Adds streams (RFC 6525). The event `StreamsAdded` tells when they may be used."""
+        self._native.add_streams(outgoing, incoming)
+
+    async def __aenter__(self) -> Association:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exception: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if exception is None:
+            await self.shutdown()
+        else:
+            self.abort(type(exception).__name__)
+
+    def __repr__(self) -> str:
+        return f"<Association with {self.remote_address}, {self.state}>"
+
+
+class Endpoint:
+    """UDP sockets that carry any number of associations. Made by `bind` and `listen`.
+
+    As a context manager, it closes at the end. As an asynchronous iterator, it returns the associations that peers set up.
+    """
+
+    __slots__ = ("_native", "__weakref__")
+
+    def __init__(self, native: _native.Endpoint) -> None:
+        self._native = native
+
+    @property
+    def local_addresses(self) -> list[str]:
+        """The local address and UDP port of each socket."""
+        return self._native.local_addresses()
+
+    @property
+    def local_address(self) -> str:
+        """The first local address and UDP port."""
+        return self.local_addresses[0]
+
+    def listen(self, port: int) -> None:
+        """Accepts associations on this SCTP port, 1 to 65,535, from now on."""
+        self._native.listen(port)
+
+    def stop_listening(self, port: int) -> None:
+        """Accepts no more associations on this SCTP port. Existing associations continue."""
+        self._native.stop_listening(port)
+
+    async def accept(self) -> Association | None:
+        """The next association that a peer set up; `None` once the endpoint is closed. If the task is cancelled, none is lost."""
+        native = await finish(self._native.accept())
+        return None if native is None else Association(native, self)
+
+    def __aiter__(self) -> AsyncIterator[Association]:
+        return self
+
+    async def __anext__(self) -> Association:
+        association = await self.accept()
+        if association is None:
+            raise StopAsyncIteration
+        return association
+
+    async def connect(
+        self, remote: str, port: int, *, local_port: int | None = None, local_address: str | None = None
+    ) -> Association:
+        """Sets up an association with SCTP port `port` at `remote`, a text such as "192.0.2.1:9899".
+
+        A peer that does not answer is an error only after minutes: use `asyncio.timeout` for a shorter limit. Cancelling aborts the set-up.
+        """
+        native = await finish(self._native.connect(remote, port, local_port, local_address))
+        return Association(native, self)
+
+    @property
+    def associations(self) -> int:
+        """The number of associations, including those in set-up or shutdown."""
+        return self._native.associations()
+
+    async def close(self) -> None:
+        """Accepts no more associations, shuts all down gracefully, and waits until they have ended."""
+        await finish(self._native.close())
+
+    async def __aenter__(self) -> Endpoint:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exception: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<Endpoint at {', '.join(self.local_addresses)}>"
+
+
+_DEFAULTS = (None, None, None, 0, 0, False, None)
+
+
+def _host(address: str) -> str:
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdecimal():
+        raise SettingError(f"{address!r} has no UDP port: write it as 192.0.2.1:{DEFAULT_UDP_PORT} or [2001:db8::1]:{DEFAULT_UDP_PORT}")
+    return host.removeprefix("[").removesuffix("]")
+
+
+async def _bind(
+    addresses: Sequence[str],
+    remote: str | None,
+    settings: Settings | None,
+    certificate: Certificate | None,
+    fingerprints: Sequence[str] | None,
+    backlog: int | None = None,
+    max_associations: int | None = None,
+    linger: float | None = None,
+) -> Endpoint:
+    if fingerprints is not None and certificate is None:
+        raise SettingError("fingerprints without a certificate: give both, or the endpoint does not encrypt")
+    changed = (settings or Settings()).changed()
+    if len(addresses) > 1:
+        changed.setdefault("local_addresses", [_host(address) for address in addresses])
+    if "local_addresses" in changed:
+        changed["local_addresses"] = list(changed["local_addresses"])
+    known = None if fingerprints is None else list(fingerprints)
+    begun = _native.bind(list(addresses), remote, changed, certificate, known, backlog, max_associations, linger)
+    return Endpoint(await finish(begun))
+
+
+async def bind(
+    *addresses: str,
+    settings: Settings | None = None,
+    certificate: Certificate | None = None,
+    fingerprints: Sequence[str] | None = None,
+    backlog: int | None = None,
+    max_associations: int | None = None,
+    linger: float | None = None,
+) -> Endpoint:
+    """Binds an endpoint to an address and UDP port such as "0.0.0.0:9899"; port 0 means any free port.
+
+    Several addresses are several paths: peers learn all of them. A certificate encrypts all associations with DTLS; `fingerprints` are
+    those of the peers that are accepted, by default all.
+    """
+    if not addresses:
+        raise SettingError('give an address, such as "0.0.0.0:9899"')
+    for address in addresses:
+        _host(address)
+    return await _bind(
+        addresses, None, settings, certificate, fingerprints, backlog, max_associations, linger
+    )
+
+
+async def listen(
+    address: str,
+    port: int,
+    *,
+    settings: Settings | None = None,
+    certificate: Certificate | None = None,
+    fingerprints: Sequence[str] | None = None,
+) -> Endpoint:
+    """Binds an endpoint that accepts associations on the SCTP port `port`."""
+    endpoint = await bind(address, settings=settings, certificate=certificate, fingerprints=fingerprints)
+    try:
+        endpoint.listen(port)
+    except Error:
+        await endpoint.close()
+        raise
+    return endpoint
+
+
+async def connect(
+    remote: str,
+    port: int,
+    *,
+    settings: Settings | None = None,
+    certificate: Certificate | None = None,
+    fingerprints: Sequence[str] | None = None,
+) -> Association:
+    """Sets up an association with SCTP port `port` at `remote`, a text such as "192.0.2.1:9899", from an endpoint of its own."""
+    _host(remote)
+    endpoint = await _bind((), remote, settings, certificate, fingerprints)
+    return await endpoint.connect(remote, port)

@@ -1,0 +1,172 @@
+//! Endpoints and certificates.
+
+use std::net::SocketAddr;
+
+use anabranch::{BindError, ConnectOptions, DtlsConfig, Endpoint as RustEndpoint, Fingerprint, Trust};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::association::Association;
+use crate::failure::Failure;
+use crate::operation::{begin, nothing};
+use crate::runtime::Owned;
+use crate::settings::{address, config};
+
+/// A certificate with its key, for DTLS.
+#[pyclass(frozen, module = "anabranch._native")]
+pub(crate) struct Certificate {
+    certificate: anabranch::Certificate,
+}
+
+#[pymethods]
+impl Certificate {
+    #[staticmethod]
+    fn generate() -> PyResult<Self> {
+        let certificate = anabranch::Certificate::generate().map_err(Failure::from)?;
+        Ok(Self { certificate })
+    }
+
+    #[staticmethod]
+    fn from_pem(certificate: &str, key: &str) -> PyResult<Self> {
+        let certificate = anabranch::Certificate::from_pem(certificate, key).map_err(Failure::from)?;
+        Ok(Self { certificate })
+    }
+
+    fn to_pem(&self) -> PyResult<(String, String)> {
+        Ok(self.certificate.to_pem().map_err(Failure::from)?)
+    }
+
+    #[getter]
+    fn fingerprint(&self) -> String {
+        self.certificate.fingerprint().to_string()
+    }
+}
+
+/// An endpoint.
+#[pyclass(frozen, module = "anabranch._native")]
+pub(crate) struct Endpoint {
+    endpoint: Owned<RustEndpoint>,
+}
+
+/// Peers with one of these fingerprints, or all peers.
+fn trust(fingerprints: Option<Vec<String>>) -> Result<Trust, Failure> {
+    let Some(fingerprints) = fingerprints else {
+        return Ok(Trust::Anybody);
+    };
+    let parsed = fingerprints.iter().map(|text| text.parse::<Fingerprint>());
+    Ok(Trust::Fingerprints(parsed.collect::<Result<_, _>>()?))
+}
+
+/// Binds an endpoint: an operation that returns it. An empty list of addresses means any address of the host, in the IP version of `remote`.
+#[pyfunction]
+#[pyo3(signature = (addresses, remote, settings, certificate, fingerprints, backlog, max_associations, linger))]
+#[expect(clippy::too_many_arguments, reason = "one call from one place in Python")]
+pub(crate) fn bind(
+    py: Python<'_>,
+    addresses: Vec<String>,
+    remote: Option<String>,
+    settings: Option<&Bound<'_, PyDict>>,
+    certificate: Option<&Certificate>,
+    fingerprints: Option<Vec<String>>,
+    backlog: Option<usize>,
+    max_associations: Option<usize>,
+    linger: Option<f64>,
+) -> PyResult<Py<PyAny>> {
+    let mut builder = RustEndpoint::builder().config(config(settings)?);
+    if let Some(certificate) = certificate {
+        let dtls = DtlsConfig::new(certificate.certificate.clone()).trust(trust(fingerprints)?);
+        builder = builder.dtls(dtls);
+    }
+    if let Some(backlog) = backlog {
+        builder = builder.backlog(backlog);
+    }
+    if let Some(most) = max_associations {
+        builder = builder.max_associations(most);
+    }
+    if let Some(linger) = linger {
+        builder = builder.linger(crate::settings::duration("linger", linger)?);
+    }
+    let bound = async move {
+        let mut locals = Vec::with_capacity(addresses.len());
+        for address in addresses {
+            let mut found = tokio::net::lookup_host(address)
+                .await
+                .map_err(BindError::Resolve)?;
+            locals.extend(found.next());
+        }
+        if let Some(remote) = remote {
+            let mut found = tokio::net::lookup_host(remote).await.map_err(|error| {
+                let error = anabranch::ConnectError::Resolve(error);
+                Failure::from(error)
+            })?;
+            let any: SocketAddr = match found.next() {
+                Some(SocketAddr::V6(_)) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
+                _ => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
+            };
+            locals.push(any);
+        }
+        builder.bind_all(&locals).map_err(Failure::from)
+    };
+    begin(py, bound, |py, endpoint| {
+        let endpoint = Owned::new(endpoint);
+        Ok(Py::new(py, Endpoint { endpoint })?.into_any())
+    })
+}
+
+#[pymethods]
+impl Endpoint {
+    fn local_addresses(&self) -> PyResult<Vec<String>> {
+        let locals = self.endpoint.get()?.local_addrs();
+        Ok(locals.iter().map(ToString::to_string).collect())
+    }
+
+    fn listen(&self, port: u16) -> PyResult<()> {
+        Ok(self.endpoint.get()?.listen(port).map_err(Failure::from)?)
+    }
+
+    fn stop_listening(&self, port: u16) -> PyResult<()> {
+        self.endpoint.get()?.stop_listening(port);
+        Ok(())
+    }
+
+    fn associations(&self) -> PyResult<usize> {
+        Ok(self.endpoint.get()?.associations())
+    }
+
+    /// The next association, or `None` once the endpoint is closed.
+    fn accept(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let endpoint = self.endpoint.get()?.clone();
+        let accepted = async move { Ok::<_, Failure>(endpoint.accept().await) };
+        begin(py, accepted, |py, association| match association {
+            Some(association) => Association::object(py, association),
+            None => Ok(py.None()),
+        })
+    }
+
+    #[pyo3(signature = (remote, port, local_port, local_address))]
+    fn connect(
+        &self,
+        py: Python<'_>,
+        remote: String,
+        port: u16,
+        local_port: Option<u16>,
+        local_address: Option<&str>,
+    ) -> PyResult<Py<PyAny>> {
+        let endpoint = self.endpoint.get()?.clone();
+        let local_address = local_address.map(address).transpose()?;
+        let options = ConnectOptions::default()
+            .local_port(local_port)
+            .local_address(local_address);
+        let connected = async move { endpoint.connect_with(remote, port, options).await };
+        begin(py, connected, Association::object)
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let endpoint = self.endpoint.get()?.clone();
+        let closed = async move {
+            endpoint.close().await;
+            Ok::<_, Failure>(())
+        };
+        begin(py, closed, nothing)
+    }
+}

@@ -1,0 +1,25 @@
+//! The native part of the Python package `anabranch`. The package itself, with all documentation for users, is in `python/anabranch`.
+
+mod association;
+mod endpoint;
+mod facts;
+mod failure;
+mod lab;
+mod operation;
+mod runtime;
+mod settings;
+
+/// The native part of `anabranch`; programs use the package.
+#[pyo3::pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::association::{Association, Message, Stream};
+    #[pymodule_export]
+    use crate::endpoint::{Certificate, Endpoint, bind};
+    #[pymodule_export]
+    use crate::lab::{Sweep, list_experiments, toml_from_json};
+    #[pymodule_export]
+    use crate::operation::{Operation, Wakeups};
+    #[pymodule_export]
+    use crate::settings::Options;
+}

@@ -1,0 +1,176 @@
+//! The settings of an endpoint and the options of messages, from Python values.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anabranch::controller::{BbrConfig, CongestionControl};
+use anabranch::{
+    Config, MultipathMode, PathId, Ppid, RecoveryRules, Reliability, SchedulerKind, SendOptions,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::failure::Failure;
+
+/// The options of messages.
+#[pyclass(frozen, module = "anabranch._native")]
+pub(crate) struct Options {
+    pub(crate) options: SendOptions,
+}
+
+#[pymethods]
+impl Options {
+    /// At most one of `lifetime` (in seconds), `retransmissions` and `buffer_priority` is given.
+    #[new]
+    #[pyo3(signature = (*, unordered=false, ppid=0, context=0, immediate=false, path=None, lifetime=None, retransmissions=None, buffer_priority=None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
+    fn new(
+        unordered: bool,
+        ppid: u32,
+        context: u64,
+        immediate: bool,
+        path: Option<u8>,
+        lifetime: Option<f64>,
+        retransmissions: Option<u32>,
+        buffer_priority: Option<u32>,
+    ) -> PyResult<Self> {
+        let reliability = match (lifetime, retransmissions, buffer_priority) {
+            (None, None, None) => Reliability::Reliable,
+            (Some(time), None, None) => Reliability::Lifetime(duration("lifetime", time)?),
+            (None, Some(count), None) => Reliability::Retransmissions(count),
+            (None, None, Some(priority)) => Reliability::Priority(priority),
+            _ => {
+                let text = "a message has one of lifetime, retransmissions and buffer_priority";
+                return Err(Failure::new("SettingError", text).into());
+            }
+        };
+        let options = SendOptions::default()
+            .ppid(Ppid(ppid))
+            .unordered(unordered)
+            .context(context)
+            .immediate(immediate)
+            .path(path.map(PathId))
+            .reliability(reliability);
+        Ok(Self { options })
+    }
+}
+
+/// A time in seconds.
+pub(crate) fn duration(name: &str, seconds: f64) -> Result<Duration, Failure> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| {
+        let text = format!("{name} cannot be {seconds}: give seconds, at least 0");
+        Failure::new("SettingError", text)
+    })
+}
+
+/// One of several names.
+fn choice<T: Clone>(setting: &str, name: &str, choices: &[(&str, T)]) -> Result<T, Failure> {
+    let found = choices.iter().find(|(known, _)| *known == name);
+    found.map(|(_, value)| value.clone()).ok_or_else(|| {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        let text = format!("{setting} cannot be {name:?}: choose one of {}", names.join(", "));
+        Failure::new("SettingError", text)
+    })
+}
+
+/// An address of this host.
+pub(crate) fn address(text: &str) -> Result<IpAddr, Failure> {
+    text.parse().map_err(|_| {
+        let text = format!("{text:?} is not an IP address");
+        Failure::new("SettingError", text)
+    })
+}
+
+/// The defaults, changed by the fields of `anabranch.Settings` that are set.
+pub(crate) fn config(changed: Option<&Bound<'_, PyDict>>) -> PyResult<Config> {
+    let mut config = Config::default();
+    for (name, value) in changed.into_iter().flatten() {
+        set(&mut config, &name.extract::<String>()?, &value)?;
+    }
+    Ok(config)
+}
+
+fn set(config: &mut Config, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    let time = || -> PyResult<Duration> { Ok(duration(name, value.extract()?)?) };
+    // Infinite means never.
+    let time_or_never = || -> PyResult<Option<Duration>> {
+        match value.extract::<f64>()? {
+            f64::INFINITY => Ok(None),
+            _ => time().map(Some),
+        }
+    };
+    match name {
+        "outbound_streams" => config.streams.outbound = value.extract()?,
+        "max_inbound_streams" => config.streams.max_inbound = value.extract()?,
+        "receive_buffer" => config.buffers.receive = value.extract()?,
+        "send_buffer" => config.buffers.send = value.extract()?,
+        "buffer_growth" => config.buffers.growth = value.extract()?,
+        "max_message" => config.buffers.max_message = value.extract()?,
+        "no_delay" => config.no_delay = value.extract()?,
+        "scheduler" => {
+            let choices = [
+                ("first_come_first_served", SchedulerKind::FirstComeFirstServed),
+                ("round_robin", SchedulerKind::RoundRobin),
+                ("round_robin_per_packet", SchedulerKind::RoundRobinPerPacket),
+                ("priority", SchedulerKind::Priority),
+                ("fair_bandwidth", SchedulerKind::FairBandwidth),
+                ("weighted_fair_queueing", SchedulerKind::WeightedFairQueueing),
+            ];
+            config.scheduler = choice(name, &value.extract::<String>()?, &choices)?;
+        }
+        "low_priority_delay" => config.low_priority_delay = Some(time()?),
+        "local_addresses" => {
+            let addresses: Vec<String> = value.extract()?;
+            let parsed = addresses.iter().map(|text| address(text));
+            config.local_addresses = parsed.collect::<Result<_, _>>()?;
+        }
+        "multipath" => {
+            let choices = [
+                ("off", MultipathMode::Off),
+                ("cmt", MultipathMode::Cmt),
+                ("eca", MultipathMode::Eca),
+            ];
+            config.multipath.mode = choice(name, &value.extract::<String>()?, &choices)?;
+        }
+        "congestion_control" => {
+            let choices = [
+                ("automatic", CongestionControl::Automatic),
+                ("rfc9260", CongestionControl::Rfc9260),
+                ("cubic", CongestionControl::Cubic),
+                ("bbr", CongestionControl::Bbr(BbrConfig::default())),
+            ];
+            config.congestion_control = choice(name, &value.extract::<String>()?, &choices)?;
+        }
+        "loss_detection" => {
+            let choices = [
+                ("rack", RecoveryRules::RACK),
+                ("missing_reports", RecoveryRules::RFC9260),
+            ];
+            config.recovery = choice(name, &value.extract::<String>()?, &choices)?;
+        }
+        "early_discard" => config.partial_reliability.early_discard = value.extract()?,
+        "selective_forward_tsn" => {
+            config.partial_reliability.selective_forward_tsn = Some(value.extract()?);
+        }
+        "nr_sack" => config.nr_sack.offer = value.extract()?,
+        "interleaving" => config.interleaving.offer = value.extract()?,
+        "reconfiguration" => config.reconfiguration.offer = value.extract()?,
+        "ecn" => config.ecn = value.extract()?,
+        "path_mtu" => config.path_mtu = value.extract()?,
+        "path_mtu_limit" => config.path_mtu_limit = value.extract()?,
+        "heartbeat_interval" => config.heartbeat.interval = time_or_never()?,
+        "rto_initial" => config.rto.initial = time()?,
+        "rto_min" => config.rto.min = time()?,
+        "rto_max" => config.rto.max = time()?,
+        "association_max_retrans" => config.retransmissions.association_max_retrans = value.extract()?,
+        "path_max_retrans" => config.retransmissions.path_max_retrans = value.extract()?,
+        "max_init_retransmits" => config.retransmissions.max_init_retransmits = value.extract()?,
+        "shutdown_guard" => config.shutdown_guard = Some(time()?),
+        "idle_timeout" => config.idle_timeout = time_or_never()?,
+        _ => {
+            let text = format!("there is no setting {name:?}");
+            return Err(Failure::new("SettingError", text).into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,398 @@
+"""Endpoints, associations and streams in one event loop, over loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import gc
+import weakref
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anabranch
+import pytest
+
+
+@asynccontextmanager
+async def pair(
+    settings: anabranch.Settings | None = None,
+) -> AsyncIterator[tuple[anabranch.Association, anabranch.Association]]:
+    """Both ends of an association."""
+    async with await anabranch.listen("127.0.0.1:0", 7, settings=settings) as endpoint:
+        client = await anabranch.connect(endpoint.local_address, 7, settings=settings)
+        server = await endpoint.accept()
+        assert server is not None
+        yield client, server
+
+
+async def test_messages_arrive_with_their_fields() -> None:
+    async with pair() as (client, server):
+        numbers = [
+            await client.send(3, b"bytes", ppid=51),
+            await client.send(3, "text \u00e4", ordered=False),
+            await client.send(3, bytearray(b"array")),
+            await client.send(3, memoryview(b"0view0")[1:5]),
+        ]
+        assert numbers == [0, 1, 2, 3]
+        received = [await server.recv() for _ in numbers]
+        assert all(message is not None for message in received)
+        by_data = {message.data: message for message in received if message is not None}
+        assert set(by_data) == {b"bytes", "text \u00e4".encode(), b"array", b"view"}
+        assert (by_data[b"bytes"].stream, by_data[b"bytes"].ppid, by_data[b"bytes"].unordered) == (3, 51, False)
+        assert by_data["text \u00e4".encode()].unordered
+        assert repr(by_data[b"bytes"]) == "Message(stream=3, ppid=51, unordered=False, 5 bytes)"
+        with pytest.raises(TypeError):
+            await client.send(0, 17)  # type: ignore[arg-type]
+
+
+async def test_large_messages_are_joined() -> None:
+    async with pair() as (client, server):
+        large = bytes(range(256)) * 8192
+        sending = asyncio.create_task(client.send(0, large))
+        received = await server.recv()
+        await sending
+        assert received is not None and received.data == large
+
+
+async def test_context_managers_shut_down() -> None:
+    async with pair() as (client, server):
+        async with client:
+            await client.send(0, "one")
+            await client.send(1, "two")
+        assert client.close_reason == "graceful shutdown"
+        assert sorted([message.data async for message in server]) == [b"one", b"two"]
+        assert await server.recv() is None
+        assert await server.closed() == "graceful shutdown"
+
+
+async def test_an_exception_in_the_block_aborts() -> None:
+    async with pair() as (client, server):
+        with pytest.raises(KeyError):
+            async with client:
+                raise KeyError("odd")
+        assert client.close_reason == "this side aborted it"
+        with pytest.raises(anabranch.ClosedError, match='the peer aborted it \\("KeyError"\\)'):
+            await server.recv()
+        with pytest.raises(ConnectionError):
+            await client.send(0, "late")
+
+
+async def test_streams_have_messages_of_their_own() -> None:
+    async with pair() as (client, server):
+        first, second = server.stream(1), server.stream(2)
+        waiting = asyncio.create_task(second.recv())
+        await client.stream(2, lifetime=30.0, priority=1).send("second")
+        message = await waiting
+        assert message is not None and message.data == b"second"
+        await client.stream(1).send("first")
+        message = await first.recv()
+        assert message is not None and message.data == b"first"
+        await client.stream(9).send("accepted")
+        accepted = await server.accept_stream()
+        assert accepted is not None and accepted.id == 9 and accepted.association is server
+        assert [message.data async for message in _first(accepted)] == [b"accepted"]
+        await client.drained()
+        assert client.stream(9).stats().messages_acknowledged == 1
+        assert client.stream(9).buffered_amount == 0
+        await client.stream(9).buffered_amount_low()
+
+
+async def _first(stream: anabranch.Stream) -> AsyncIterator[anabranch.Message]:
+    async for message in stream:
+        yield message
+        return
+
+
+async def test_streams_are_reset_and_added() -> None:
+    settings = anabranch.Settings(reconfiguration=True)
+    async with pair(settings) as (client, server):
+        incoming = server.stream(4)
+        # A handle tells of resets from its first call on.
+        receiving = asyncio.create_task(incoming.recv())
+        await asyncio.sleep(0)
+        await client.stream(4).send("before")
+        await client.stream(4).reset()
+        message = await receiving
+        assert message is not None and message.data == b"before"
+        assert await incoming.recv() is None
+        # One request at a time: the answer to the reset comes first.
+        async for event in client.events():
+            if isinstance(event, anabranch.OtherEvent) and "Answered" in event.text:
+                break
+        client.add_streams(4)
+        async for event in client.events():
+            if isinstance(event, anabranch.StreamsAdded):
+                assert event.outbound_streams == 20
+                break
+        assert client.outbound_streams == 20
+
+
+async def test_send_waits_for_room() -> None:
+    """With nobody who reads, all buffers fill. Then `send` waits, and continues when the peer reads."""
+    settings = anabranch.Settings(send_buffer=20_000, receive_buffer=20_000, buffer_growth=1)
+    async with pair(settings) as (client, server):
+        message = bytes(1000)
+        sent = 0
+
+        async def send_all() -> None:
+            nonlocal sent
+            for _ in range(500):
+                await client.send(0, message)
+                sent += 1
+
+        sending = asyncio.create_task(send_all())
+        # As soon as the stream has no room, the task waits. This does not depend on time.
+        while True:
+            await asyncio.sleep(0.01)
+            try:
+                client.try_send(0, message)
+            except anabranch.BufferFullError as error:
+                assert str(error) == "the send buffer is full: await send, or try again later"
+                break
+            sent += 1
+        assert not sending.done() and sent < 100
+        received = 0
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_shut_down_after(sending, client))
+            async for _ in server:
+                received += 1
+        assert received >= 500
+
+
+async def _shut_down_after(task: asyncio.Task[None], association: anabranch.Association) -> None:
+    await task
+    await association.shutdown()
+
+
+async def test_a_cancelled_send_sent_nothing() -> None:
+    settings = anabranch.Settings(send_buffer=20_000, receive_buffer=20_000, buffer_growth=1)
+    async with pair(settings) as (client, server):
+        accepted = 0
+        while True:
+            try:
+                async with asyncio.timeout(0.05):
+                    await client.send(0, f"{accepted}".ljust(1000))
+                accepted += 1
+            except TimeoutError:
+                break
+        async with asyncio.TaskGroup() as group:
+            group.create_task(client.shutdown())
+            received = [int(message.data) async for message in server]
+        assert received == list(range(accepted))
+
+
+async def test_cancelled_receivers_lose_no_message() -> None:
+    """Receivers are cancelled all the time, some just when their message has come."""
+    count = 2000
+    async with pair() as (client, server):
+
+        async def send_all() -> None:
+            for number in range(count):
+                await client.send(0, str(number))
+                if number % 7 == 0:
+                    await asyncio.sleep(0)
+
+        sending = asyncio.create_task(send_all())
+        received: list[int] = []
+        turn = 0
+        while len(received) < count:
+            receiving = asyncio.create_task(server.recv())
+            turn += 1
+            if turn % 3:
+                for _ in range(turn % 5):
+                    await asyncio.sleep(0)
+                receiving.cancel()
+            try:
+                message = await receiving
+            except asyncio.CancelledError:
+                continue
+            assert message is not None
+            received.append(int(message.data))
+        await sending
+        assert received == list(range(count))
+
+
+async def test_a_cancelled_accept_loses_no_association() -> None:
+    async with await anabranch.listen("127.0.0.1:0", 7) as endpoint:
+        for turn in range(20):
+            accepting = asyncio.create_task(endpoint.accept())
+            await asyncio.sleep(0)
+            client = await anabranch.connect(endpoint.local_address, 7)
+            if turn % 2:
+                accepting.cancel()
+            try:
+                server = await accepting
+            except asyncio.CancelledError:
+                server = await endpoint.accept()
+            assert server is not None
+            assert server.remote_address.split(":")[1] == client.endpoint.local_address.split(":")[1]
+            client.abort("enough")
+
+
+async def test_a_task_that_sends_in_a_loop_lets_others_run() -> None:
+    async with pair() as (client, _):
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        # Fewer bytes than the send buffer has: no call waits.
+        for _ in range(1000):
+            await client.send(0, b"x" * 100)
+        assert turns >= 5
+        counting.cancel()
+
+
+async def test_expired_messages_are_reported() -> None:
+    settings = anabranch.Settings(send_buffer=2_000_000, receive_buffer=20_000, buffer_growth=1)
+    async with pair(settings) as (client, server):
+        # The peer reads nothing, so that its window closes before most of these messages are sent.
+        for _ in range(100):
+            await client.send(0, bytes(1000), lifetime=0.05, context=17)
+        async for event in client.events():
+            if isinstance(event, anabranch.Abandoned) and not event.sent:
+                assert (event.stream, event.context) == (0, 17)
+                break
+        client.abort()
+        assert [event async for event in client.events() if isinstance(event, anabranch.Undelivered | anabranch.Abandoned)]
+        assert client.stats().counters.abandoned_unsent > 0
+        assert server.close_reason is None or "aborted" in server.close_reason
+
+
+async def test_statistics_are_typed_objects() -> None:
+    async with pair() as (client, server):
+        await client.send(0, bytes(10_000))
+        await server.recv()
+        await client.drained()
+        stats = client.stats()
+        assert stats.counters.messages_sent == 1 and server.stats().counters.messages_received == 1
+        assert stats.extensions.partial_reliability
+        (path,) = stats.paths
+        assert path.primary and path.state == "active" and path.srtt is not None and path.cwnd > 1000
+        assert dataclasses.asdict(stats)["paths"][0]["id"] == 0
+        assert client.state == "established" and client.outbound_streams == 16
+        assert client.ports[1] == 7 and "established" in repr(client)
+        client.request_heartbeat(0)
+        client.set_primary_path(0)
+        with pytest.raises(anabranch.PathError):
+            client.request_heartbeat(5)
+
+
+async def test_several_paths() -> None:
+    settings = anabranch.Settings(multipath="cmt")
+    async with await anabranch.bind("127.0.0.1:0", "127.0.0.2:0", settings=settings) as server:
+        server.listen(7)
+        async with await anabranch.bind("127.0.0.3:0", "127.0.0.4:0", settings=settings) as client:
+            association = await client.connect(server.local_address, 7)
+            accepted = await server.accept()
+            assert accepted is not None
+            await association.send(0, "two paths")
+            message = await accepted.recv()
+            assert message is not None and message.data == b"two paths"
+            async for event in association.events():
+                if isinstance(event, anabranch.PathChanged) and event.state == "active":
+                    break
+            assert len(association.stats().paths) > 1
+
+
+async def test_encryption() -> None:
+    own, theirs = anabranch.Certificate.generate(), anabranch.Certificate.generate()
+    async with await anabranch.listen("127.0.0.1:0", 7, certificate=theirs, fingerprints=[own.fingerprint]) as server:
+        known = [theirs.fingerprint]
+        association = await anabranch.connect(server.local_address, 7, certificate=own, fingerprints=known)
+        assert association.peer_fingerprint == theirs.fingerprint
+        wrong = [own.fingerprint]
+        with pytest.raises(anabranch.ConnectError, match="no DTLS connection"):
+            await anabranch.connect(server.local_address, 7, certificate=own, fingerprints=wrong)
+    again = anabranch.Certificate.from_pem(*own.to_pem())
+    assert again.fingerprint == own.fingerprint
+
+
+async def test_errors_have_the_texts_of_the_library() -> None:
+    async with pair() as (client, server):
+        with pytest.raises(anabranch.SendError, match="99.* does not exist: the association has 16 outbound streams"):
+            await client.send(99, "no such stream")
+        with pytest.raises(anabranch.SettingError, match="lifetime cannot be -1"):
+            await client.send(0, "x", lifetime=-1.0)
+        with pytest.raises(anabranch.SettingError, match="one of lifetime"):
+            await client.send(0, "x", lifetime=1.0, retransmissions=1)
+        with pytest.raises(anabranch.SettingError, match="99"):
+            client.set_stream_priority(99, 1)
+        with pytest.raises(OverflowError):
+            await client.send(70_000, "x")
+        with pytest.raises(anabranch.BindError, match="cannot bind"):
+            await anabranch.bind(server.endpoint.local_address)
+        with pytest.raises(anabranch.ListenError, match="port 0"):
+            server.endpoint.listen(0)
+    with pytest.raises(anabranch.SettingError, match="has no UDP port"):
+        await anabranch.bind("127.0.0.1")
+    with pytest.raises(anabranch.SettingError, match="scheduler cannot be"):
+        await anabranch.bind("127.0.0.1:0", settings=anabranch.Settings(scheduler="fast"))  # type: ignore[arg-type]
+    with pytest.raises(anabranch.SettingError, match="streams"):
+        await anabranch.bind("127.0.0.1:0", settings=anabranch.Settings(outbound_streams=0))
+    with pytest.raises(anabranch.ConnectError, match="cannot be resolved"):
+        await anabranch.connect("no host:7", 7)
+    for error in (anabranch.ConnectError, anabranch.ClosedError):
+        assert issubclass(error, ConnectionError) and issubclass(error, anabranch.Error)
+    assert issubclass(anabranch.SettingError, ValueError)
+    assert issubclass(anabranch.ConnectTimeoutError, TimeoutError)
+
+
+async def test_a_closed_endpoint_accepts_nothing() -> None:
+    endpoint = await anabranch.listen("127.0.0.1:0", 7)
+    accepting = asyncio.create_task(endpoint.accept())
+    await asyncio.sleep(0)
+    await endpoint.close()
+    assert await accepting is None
+    assert [association async for association in endpoint] == []
+    with pytest.raises(anabranch.ConnectError, match="the endpoint is closed"):
+        await endpoint.connect("127.0.0.1:9", 7)
+
+
+async def test_connecting_can_be_cancelled() -> None:
+    async with await anabranch.bind("127.0.0.1:0") as silent, await anabranch.bind("127.0.0.1:0") as endpoint:
+        # An endpoint that does not listen refuses. A socket that answers nothing lets the caller wait.
+        with pytest.raises(anabranch.ConnectError, match="did not set up an association"):
+            await endpoint.connect(silent.local_address, 7)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_datagram_endpoint(asyncio.DatagramProtocol, local_addr=("127.0.0.1", 0))
+    async with await anabranch.bind("127.0.0.1:0") as endpoint:
+        port = transport.get_extra_info("sockname")[1]
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await endpoint.connect(f"127.0.0.1:{port}", 7)
+    transport.close()
+
+
+async def test_dropped_objects_are_freed() -> None:
+    async with await anabranch.listen("127.0.0.1:0", 7) as endpoint:
+        client = await anabranch.connect(endpoint.local_address, 7)
+        server = await endpoint.accept()
+        assert server is not None
+        gone = weakref.ref(client)
+        # Without a reference cycle, so without the collector of garbage. The association then shuts down in the background.
+        gc.disable()
+        del client
+        assert gone() is None
+        gc.enable()
+        assert [message async for message in server] == []
+
+
+def test_event_loops_follow_each_other() -> None:
+    """Each event loop has wake-ups of its own; nothing remains of a loop that has ended."""
+
+    async def exchange() -> bytes:
+        async with pair() as (client, server):
+            receiving = asyncio.create_task(server.recv())
+            await asyncio.sleep(0)
+            await client.send(0, "again")
+            message = await receiving
+            assert message is not None
+            return message.data
+
+    for _ in range(5):
+        assert asyncio.run(exchange()) == b"again"
