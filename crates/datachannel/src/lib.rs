@@ -11,6 +11,7 @@ mod dcep;
 mod peer_connection;
 mod sdp;
 mod session;
+mod session_config;
 
 pub use channels::{
     ChannelEvent, ChannelId, ChannelLimits, ChannelMessage, ChannelSendError, Channels, OpenError, Role,
@@ -19,6 +20,5 @@ pub use config::{ChannelConfig, NORMAL_PRIORITY};
 #[cfg(feature = "tokio")]
 pub use peer_connection::{DataChannel, PeerConnection};
 pub use sdp::SdpError;
-pub use session::{
-    Datagram, Session, SessionConfig, SessionEnd, SessionError, SessionEvent, SessionTransmit,
-};
+pub use session::{Datagram, Session, SessionEnd, SessionEvent, SessionTransmit};
+pub use session_config::{SessionConfig, SessionError};

@@ -12,7 +12,8 @@ use tokio::sync::Notify;
 
 use crate::channels::{ChannelEvent, ChannelId, ChannelMessage, ChannelSendError, OpenError};
 use crate::config::ChannelConfig;
-use crate::session::{Session, SessionConfig, SessionEnd, SessionError, SessionEvent, SessionTransmit};
+use crate::session::{Session, SessionEnd, SessionEvent, SessionTransmit};
+use crate::session_config::{SessionConfig, SessionError};
 
 /// Bytes of unread messages of a channel at which its messages are no longer taken from the session.
 const INBOX: usize = 256 << 10;
