@@ -78,6 +78,21 @@ impl<'a> Transmit<'a> {
         }
     }
 
+    /// The same datagrams for quinn-udp. A socket that is bound to an IPv6 address reaches IPv4 by mapped addresses.
+    pub(crate) fn for_socket(&self, is_v6: bool) -> quinn_udp::Transmit<'a> {
+        let mut destination = self.destination;
+        if let (IpAddr::V4(address), true) = (destination.ip(), is_v6) {
+            destination.set_ip(address.to_ipv6_mapped().into());
+        }
+        quinn_udp::Transmit {
+            destination,
+            ecn: quinn_udp::EcnCodepoint::from_bits(self.ecn.bits()),
+            contents: self.contents,
+            segment_size: (self.contents.len() > self.segment).then_some(self.segment),
+            src_ip: self.source,
+        }
+    }
+
     /// The datagrams one by one.
     pub fn datagrams(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         self.contents.chunks(self.segment.max(1))

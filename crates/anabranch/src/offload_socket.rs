@@ -20,6 +20,7 @@ use crate::datagram_socket::{DatagramSocket, Readiness, Received, Transmit};
 pub struct OffloadSocket {
     io: UdpSocket,
     state: UdpSocketState,
+    is_v6: bool,
 }
 
 impl OffloadSocket {
@@ -37,17 +38,12 @@ impl OffloadSocket {
     /// The system refuses an option of the socket.
     pub fn new(io: UdpSocket) -> io::Result<Self> {
         let state = UdpSocketState::new((&io).into())?;
-        Ok(Self { io, state })
+        let is_v6 = io.local_addr()?.is_ipv6();
+        Ok(Self { io, state, is_v6 })
     }
 
-    fn send(&self, transmit: &Transmit<'_>, contents: &[u8], segment: Option<usize>) -> io::Result<()> {
-        let transmit = quinn_udp::Transmit {
-            destination: transmit.destination,
-            ecn: quinn_udp::EcnCodepoint::from_bits(transmit.ecn.bits()),
-            contents,
-            segment_size: segment,
-            src_ip: transmit.source,
-        };
+    fn send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let transmit = transmit.for_socket(self.is_v6);
         self.io.try_io(Interest::WRITABLE, || {
             self.state.try_send((&self.io).into(), &transmit)
         })
@@ -65,13 +61,18 @@ impl DatagramSocket for OffloadSocket {
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         let is_batch = transmit.contents.len() > transmit.segment;
-        match self.send(transmit, transmit.contents, is_batch.then_some(transmit.segment)) {
+        match self.send(transmit) {
             // The interface cannot do segmentation offload, which quinn-udp has noted.
             Err(error)
                 if is_batch && error.kind() != io::ErrorKind::WouldBlock && self.max_segments() == 1 =>
             {
                 let mut datagrams = transmit.datagrams();
-                datagrams.try_for_each(|datagram| self.send(transmit, datagram, None))
+                datagrams.try_for_each(|contents| {
+                    self.send(&Transmit {
+                        contents,
+                        ..*transmit
+                    })
+                })
             }
             sent => sent,
         }

@@ -54,15 +54,36 @@ impl Outgoing {
         let fit = (MAX_BATCH / self.segment.max(1)).max(1);
         self.len.min(self.sent + most.clamp(1, fit) * self.segment)
     }
+
+    /// The datagrams up to `end` that have not been sent yet; `bytes` are those of the whole batch.
+    pub(crate) fn transmit<'a>(&self, bytes: &'a [u8], end: usize) -> Transmit<'a> {
+        let mut transmit = Transmit::new(self.destination, &bytes[self.sent..end]);
+        transmit.source = self.source;
+        transmit.ecn = self.ecn;
+        transmit.segment = self.segment;
+        transmit
+    }
 }
 
-/// A received SCTP packet without the headers below SCTP.
+/// A received datagram without the headers below SCTP or DTLS. `P` holds its bytes: a slice of the receive buffer until they are kept.
 #[derive(Clone, Debug)]
-pub(crate) struct Datagram {
+pub(crate) struct Datagram<P = Bytes> {
     pub(crate) local: Option<IpAddr>,
     pub(crate) remote: SocketAddr,
     pub(crate) ecn: EcnCodepoint,
-    pub(crate) payload: Bytes,
+    pub(crate) payload: P,
+}
+
+impl<P> Datagram<P> {
+    /// The same datagram, its bytes kept.
+    pub(crate) fn keep(self, keep: impl FnOnce(P) -> Bytes) -> Datagram {
+        Datagram {
+            local: self.local,
+            remote: self.remote,
+            ecn: self.ecn,
+            payload: keep(self.payload),
+        }
+    }
 }
 
 /// A socket of an endpoint.
@@ -92,11 +113,7 @@ impl GivenSocket {
         let most = self.socket.max_segments();
         while outgoing.sent < outgoing.len {
             let end = outgoing.next_end(most);
-            let mut transmit = Transmit::new(outgoing.destination, &bytes[outgoing.sent..end]);
-            transmit.source = outgoing.source;
-            transmit.ecn = outgoing.ecn;
-            transmit.segment = outgoing.segment;
-            self.socket.try_send(&transmit)?;
+            self.socket.try_send(&outgoing.transmit(bytes, end))?;
             outgoing.sent = end;
         }
         Ok(())
@@ -197,7 +214,7 @@ impl Socket {
         &self,
         buffers: &'a ReceiveBuffers,
         index: usize,
-    ) -> impl Iterator<Item = Datagram> + use<'a> {
+    ) -> impl Iterator<Item = Datagram<&'a [u8]>> + use<'a> {
         let meta = buffers.meta[index];
         // Receive offload does not join datagrams with different codepoints.
         let ecn = EcnCodepoint::from_bits(meta.ecn.map_or(0, |ecn| ecn as u8));
@@ -227,7 +244,7 @@ impl Socket {
                 local,
                 remote,
                 ecn,
-                payload: buffers.pool.copy(payload),
+                payload,
             })
         })
     }
@@ -254,7 +271,8 @@ pub(crate) struct ReceiveBuffers {
     pub(crate) bytes: Vec<u8>,
     pub(crate) meta: [RecvMeta; RECEIVE_BUFFERS],
     pub(crate) count: usize,
-    pool: Pool,
+    /// The memory of packets that are kept.
+    pub(crate) pool: Pool,
 }
 
 impl ReceiveBuffers {

@@ -129,24 +129,13 @@ impl SystemSocket {
     fn allow_fragments(&self, _allow: bool) {}
 
     fn send_unfragmented(&self, outgoing: &mut Outgoing, bytes: &[u8]) -> io::Result<()> {
-        let mut destination = outgoing.destination;
-        if let (IpAddr::V4(address), true) = (destination.ip(), self.local.is_ipv6()) {
-            destination.set_ip(address.to_ipv6_mapped().into());
-        }
         let mut failures = Failures::default();
         // Segmentation offload failed for a packet that quinn-udp does not send.
         let mut singly = false;
         while outgoing.sent < outgoing.len {
             let segments = if singly { 1 } else { self.max_segments() };
             let end = outgoing.next_end(segments);
-            let contents = &bytes[outgoing.sent..end];
-            let transmit = quinn_udp::Transmit {
-                destination,
-                ecn: quinn_udp::EcnCodepoint::from_bits(outgoing.ecn.bits()),
-                contents,
-                segment_size: (contents.len() > outgoing.segment).then_some(outgoing.segment),
-                src_ip: outgoing.source,
-            };
+            let transmit = outgoing.transmit(bytes, end).for_socket(self.local.is_ipv6());
             let sent = self
                 .io
                 .try_io(Interest::WRITABLE, || self.send_once(&transmit, outgoing.dscp));

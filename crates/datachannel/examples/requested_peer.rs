@@ -2,13 +2,13 @@
 //! `interop/webrtc/README.md` has the requests; this peer knows `answer`, `flood`, `received` and `vanish`.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch::OffloadSocket;
-use anabranch_datachannel::{DataChannel, PeerConnection, SessionConfig};
+use anabranch_datachannel::{DataChannel, PeerConnection, SessionConfig, candidate_addresses};
 use anabranch_dtls::Certificate;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -76,8 +76,8 @@ async fn obey(known: &Known, request: &Value) -> Result<Value, Failure> {
 
 /// An address of this machine that the peer can send to: one of its own.
 fn address(offer: &str) -> IpAddr {
-    let candidates = offer.lines().filter(|line| line.starts_with("a=candidate:"));
-    let mut addresses = candidates.filter_map(|line| line.split(' ').nth(4)?.parse().ok());
+    let offered = candidate_addresses(offer).unwrap_or_default();
+    let mut addresses = offered.iter().map(SocketAddr::ip);
     addresses
         .find(IpAddr::is_ipv4)
         .unwrap_or(Ipv4Addr::LOCALHOST.into())

@@ -19,6 +19,6 @@ pub use channels::{
 pub use config::{ChannelConfig, NORMAL_PRIORITY};
 #[cfg(feature = "tokio")]
 pub use peer_connection::{DataChannel, PeerConnection};
-pub use sdp::SdpError;
+pub use sdp::{SdpError, candidate_addresses};
 pub use session::{Datagram, Session, SessionEnd, SessionEvent, SessionTransmit};
 pub use session_config::{SessionConfig, SessionError};

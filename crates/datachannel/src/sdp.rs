@@ -2,6 +2,7 @@
 //! may have other sections; the answer rejects them.
 
 use std::fmt::Write;
+use std::net::SocketAddr;
 
 use anabranch_dtls::Fingerprint;
 use is::{Candidate, IceCreds};
@@ -46,6 +47,16 @@ pub enum SdpError {
     /// The peers cannot agree on who is the DTLS client.
     #[error("the attribute `a=setup` of offer and answer do not fit together")]
     Setup,
+}
+
+/// The addresses at which the peer of this offer or answer says that it receives. On a machine with several addresses, a socket can be bound
+/// to one that the peer reaches. Names of mDNS are left out: only a browser that may use the camera announces addresses instead.
+///
+/// # Errors
+/// The description cannot be used.
+pub fn candidate_addresses(description: &str) -> Result<Vec<SocketAddr>, SdpError> {
+    let candidates = Description::read(description)?.candidates;
+    Ok(candidates.iter().map(Candidate::addr).collect())
 }
 
 /// A description of one peer.
@@ -288,7 +299,10 @@ mod tests {
         let text = example().write(7);
         let read = Description::read(&text).unwrap();
         assert_eq!(read.write(7), text);
-        assert_eq!(read.candidates[0].addr(), "192.0.2.1:9".parse().unwrap());
+        assert_eq!(
+            candidate_addresses(&text),
+            Ok(vec!["192.0.2.1:9".parse().unwrap()])
+        );
         assert_eq!((read.is_lite, read.max_message), (true, 262_144));
     }
 

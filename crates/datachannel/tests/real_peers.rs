@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use anabranch::{LinkConfig, LinkedSocket};
 use anabranch_datachannel::{
     ChannelConfig, ChannelMessage, ChannelSendError, DataChannel, PeerConnection, SessionConfig, SessionEnd,
+    candidate_addresses,
 };
 use anabranch_dtls::{Certificate, DtlsError};
 use anabranch_proto::Reliability;
@@ -136,8 +137,8 @@ async fn socket(address: IpAddr) -> UdpSocket {
 
 /// An address of this machine that the peer can send to: one of its own, because Firefox does not send from another to 127.0.0.1.
 fn address(offer: &str) -> IpAddr {
-    let candidates = offer.lines().filter(|line| line.starts_with("a=candidate:"));
-    let mut addresses = candidates.filter_map(|line| line.split(' ').nth(4)?.parse().ok());
+    let offered = candidate_addresses(offer).unwrap_or_default();
+    let mut addresses = offered.iter().map(SocketAddr::ip);
     addresses
         .find(IpAddr::is_ipv4)
         .unwrap_or(Ipv4Addr::LOCALHOST.into())

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use anabranch_dtls::{DtlsConfig, DtlsError, Effects, Fingerprint, Peers};
 use anabranch_proto::{AssociationId, Dscp, EcnCodepoint, IcmpKind, IcmpMessage, PathError};
+use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -110,23 +111,29 @@ impl Hub {
         door.reuse(effects);
     }
 
-    /// Decrypts datagrams.
-    pub(super) fn unseal(&self, datagrams: impl Iterator<Item = Datagram>) -> Vec<Datagram> {
+    /// Decrypts datagrams, if this endpoint has DTLS; else `keep` keeps their bytes.
+    pub(super) fn unseal<P: AsRef<[u8]>>(
+        &self,
+        datagrams: impl Iterator<Item = Datagram<P>>,
+        keep: impl Fn(P) -> Bytes,
+    ) -> Vec<Datagram> {
         let Some(door) = &self.dtls else {
-            return datagrams.collect();
+            return datagrams.map(|datagram| datagram.keep(&keep)).collect();
         };
         let mut clear = Vec::new();
         for datagram in datagrams {
             let peer = key(datagram.remote);
             let effects = door.call(|peers, now, effects| {
-                peers.handle_datagram(now, peer, &datagram.payload, effects);
+                peers.handle_datagram(now, peer, datagram.payload.as_ref(), effects);
             });
             for (_, answer) in effects.datagrams() {
                 self.send_sealed(datagram.local, datagram.remote, answer);
             }
             clear.extend(effects.packets().map(|(_, packet)| Datagram {
+                local: datagram.local,
+                remote: datagram.remote,
+                ecn: datagram.ecn,
                 payload: door.pool.copy(packet),
-                ..datagram.clone()
             }));
             door.reuse(effects);
         }

@@ -282,7 +282,12 @@ impl Hub {
                 },
             );
             // All sockets have the same port, and the datagrams contain their addresses.
-            if self.handle_batch(datagrams, self.sockets[0].local(), &mut touched) {
+            if self.handle_batch(
+                datagrams,
+                std::convert::identity,
+                self.sockets[0].local(),
+                &mut touched,
+            ) {
                 tokio::task::yield_now().await;
             }
             // After the endpoint is closed, the last packets (SHUTDOWN COMPLETE, ABORT) must still leave, and also the answers

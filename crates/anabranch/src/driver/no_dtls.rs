@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anabranch_proto::{AssociationId, IcmpMessage};
+use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::Hub;
@@ -16,8 +17,12 @@ pub(super) type DtlsDoor = Infallible;
 impl Hub {
     pub(super) fn seal(&self, _batch: &mut Outgoing, _buffer: &mut Vec<u8>) {}
 
-    pub(super) fn unseal(&self, datagrams: impl Iterator<Item = Datagram>) -> impl Iterator<Item = Datagram> {
-        datagrams
+    pub(super) fn unseal<P>(
+        &self,
+        datagrams: impl Iterator<Item = Datagram<P>>,
+        keep: impl Fn(P) -> Bytes,
+    ) -> impl Iterator<Item = Datagram> {
+        datagrams.map(move |datagram| datagram.keep(&keep))
     }
 
     pub(super) fn use_dtls(&self, _remote: SocketAddr, _id: AssociationId) {}

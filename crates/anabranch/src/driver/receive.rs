@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::{Hub, Touched, stopped};
@@ -65,18 +66,19 @@ impl Hub {
         }
     }
 
-    /// Routes a batch of datagrams to its associations. If one association got all of them, this task handles its inbox, which
+    /// Routes a batch of datagrams to its associations; `keep` keeps the bytes of one. If one association got all of them, this task handles its inbox, which
     /// saves a change of tasks. If several did, their tasks handle them, possibly on other processors. Returns whether the
     /// inbox of an association is filled beyond `inbox::BEHIND`.
-    pub(super) fn handle_batch(
+    pub(super) fn handle_batch<P: AsRef<[u8]>>(
         self: &Arc<Self>,
-        datagrams: impl Iterator<Item = Datagram>,
+        datagrams: impl Iterator<Item = Datagram<P>>,
+        keep: impl Fn(P) -> Bytes,
         local: SocketAddr,
         touched: &mut Touched,
     ) -> bool {
         // This runs the endpoint's code, not that of associations. A panic must not end the receiving task.
         let route = AssertUnwindSafe(|| {
-            let datagrams = self.unseal(datagrams);
+            let datagrams = self.unseal(datagrams, keep);
             self.handle_datagrams(datagrams.into_iter(), local, touched);
         });
         if catch_unwind(route).is_err() {
@@ -106,12 +108,14 @@ impl Hub {
         let socket = &self.sockets[index];
         socket.try_recv(buffers)?;
         let datagrams = (0..buffers.filled()).flat_map(|buffer| socket.datagrams(buffers, buffer));
+        let keep = |payload: &[u8]| buffers.pool.copy(payload);
         Ok(match &self.link {
             Some(link) => {
-                let free = link.enqueue_received(self.now(), socket.local(), datagrams);
-                self.handle_batch(free.into_iter(), socket.local(), touched)
+                let kept = datagrams.map(|datagram| datagram.keep(keep));
+                let free = link.enqueue_received(self.now(), socket.local(), kept);
+                self.handle_batch(free.into_iter(), std::convert::identity, socket.local(), touched)
             }
-            None => self.handle_batch(datagrams, socket.local(), touched),
+            None => self.handle_batch(datagrams, keep, socket.local(), touched),
         })
     }
 }
