@@ -256,6 +256,11 @@ pub struct PartialReliabilityConfig {
     /// Whether a message may be abandoned before its first transmission. Default true. False is for experiments: each message is then
     /// sent once, however late, as in the stack of Rajiullah and Brunstrom.
     pub discard_unsent: bool,
+    /// Whether a queued message with a lifetime is abandoned as soon as it cannot arrive before its lifetime is over: when the bytes in the
+    /// path's queue and the rest of the message take longer at the highest rate that the path has carried lately
+    /// ([`crate::controller::Controller::known_rate`]: only BBR knows it). Later messages then do not wait for one that comes too late. With
+    /// several paths at once it has no effect. Default false; [`Config::low_latency`] sets it.
+    pub discard_hopeless: bool,
     /// *Early discard*: a chunk that must not be retransmitted is abandoned at its first missing report, instead of the last report
     /// needed for fast retransmit (RFC 9260 §7.2.4). Congestion control still counts it as a loss. Default false, because
     /// reordering alone causes first missing reports. [`crate::SendOptions::early_discard`] overrides it for a message.
@@ -411,6 +416,7 @@ impl Default for Config {
             partial_reliability: PartialReliabilityConfig {
                 offer: true,
                 discard_unsent: true,
+                discard_hopeless: false,
                 early_discard: false,
                 selective_forward_tsn: None,
                 discard_notice: DiscardNotice::WithData,
@@ -631,11 +637,15 @@ impl Config {
     /// | `congestion_control` | [`CongestionControl::Bbr`] with `tolerate_random_loss` | carries video over links that lose 3 to 5 % of the packets; keeps queues short |
     /// | `scheduler`, `interleaving` | [`SchedulerKind::Priority`], offered | a message of the file does not delay an urgent one in the send queue |
     /// | `low_priority_delay` | 20 ms | the file does not delay urgent messages in the queues of the network |
+    /// | `discard_hopeless` | true | a message that would come too late does not delay the next one |
+    ///
+    /// For messages that are useful for less than two round-trip times, add [`crate::SendOptions::early_copies`].
     ///
     /// With several paths at once, set [`MultipathConfig::congestion`] to [`CoupledControl::Uncoupled`], or choose another
     /// `congestion_control`.
     #[must_use]
     pub fn low_latency() -> Self {
+        let default = Self::default();
         Self {
             congestion_control: CongestionControl::Bbr(BbrConfig {
                 tolerate_random_loss: true,
@@ -643,7 +653,11 @@ impl Config {
             scheduler: SchedulerKind::Priority,
             low_priority_delay: Some(Duration::from_millis(20)),
             interleaving: InterleavingConfig { offer: true },
-            ..Self::default()
+            partial_reliability: PartialReliabilityConfig {
+                discard_hopeless: true,
+                ..default.partial_reliability
+            },
+            ..default
         }
     }
 

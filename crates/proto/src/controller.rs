@@ -56,6 +56,13 @@ pub trait Controller: fmt::Debug + Send {
         None
     }
 
+    /// The highest rate in bytes per second that the path has carried lately, if the algorithm measures it and the start, in which the rate
+    /// grows fast, is over. Messages that cannot arrive in time at this rate may be abandoned
+    /// ([`crate::PartialReliabilityConfig::discard_hopeless`]).
+    fn known_rate(&self) -> Option<f64> {
+        None
+    }
+
     /// Whether the sender is to measure delivery rates on this path: [`Report::sample`] is `None` otherwise.
     fn wants_rate_samples(&self) -> bool {
         false

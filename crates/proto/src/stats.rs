@@ -55,6 +55,10 @@ pub struct Counters {
     pub losses_by_time: u64,
     /// Tail loss probes sent (RFC 8985 §7).
     pub tail_loss_probes: u64,
+    /// Early copies of chunks sent ([`crate::SendOptions::early_copies`]).
+    pub early_copies: u64,
+    /// Early copies that the peer did not need: it reported the TSN as a duplicate. A report can be lost.
+    pub early_copies_unnecessary: u64,
     /// Window reductions undone because all losses of the episode, or the timeout, proved spurious.
     pub reductions_undone: u64,
     /// DATA chunks received more than once.

@@ -347,6 +347,8 @@ pub enum LossRule {
     T3Rtx,
     /// Not a loss: a tail loss probe, which asks for an acknowledgement (RFC 8985 §7.3).
     TailLossProbe,
+    /// Not a loss: an early copy, before a loss can be known ([`crate::SendOptions::early_copies`]).
+    EarlyCopy,
     /// The probe timeout expired, and the chunk may not be retransmitted.
     ProbeTimeout,
     /// Not a loss: chunk rescheduling, because a full buffer waits for the chunk ([`crate::MultipathConfig::reschedule`]).
@@ -361,6 +363,8 @@ pub enum LossRule {
 pub enum AbandonReason {
     /// Its lifetime was over (RFC 3758 §4.1).
     Lifetime,
+    /// It could not arrive within its lifetime ([`crate::PartialReliabilityConfig::discard_hopeless`]).
+    Hopeless,
     /// A chunk of it was lost and had been retransmitted as often as allowed (RFC 7496 §3.1).
     Retransmissions,
     /// The send buffer was full, and a more important message needed it (RFC 7496 §3.2).
@@ -434,6 +438,7 @@ impl LossRule {
             Self::TimeRule => "time_rule",
             Self::T3Rtx => "t3_rtx",
             Self::TailLossProbe => "tail_loss_probe",
+            Self::EarlyCopy => "early_copy",
             Self::ProbeTimeout => "probe_timeout",
             Self::Rescheduled => "rescheduled",
             Self::Withdrawn => "withdrawn",
@@ -447,6 +452,7 @@ impl AbandonReason {
     pub fn name(self) -> &'static str {
         match self {
             Self::Lifetime => "lifetime",
+            Self::Hopeless => "hopeless",
             Self::Retransmissions => "retransmissions",
             Self::Priority => "priority",
         }

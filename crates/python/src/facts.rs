@@ -36,6 +36,8 @@ fn counters<'py>(py: Python<'py>, value: &Counters) -> PyResult<Bound<'py, PyDic
         sacks_received,
         losses_by_time,
         tail_loss_probes,
+        early_copies,
+        early_copies_unnecessary,
         reductions_undone,
         duplicates_received,
         dropped_no_room,

@@ -106,7 +106,7 @@ impl Ledger {
         }
     }
 
-    /// Makes one in `every` random messages one that the sender may abandon, by a random reliability.
+    /// Makes one in `every` random messages one that the sender may abandon, by a random reliability; two in five get early copies.
     #[must_use]
     pub fn with_expendable(mut self, every: u64) -> Self {
         self.expendable = every;
@@ -142,7 +142,11 @@ impl Ledger {
         let bits = u64::from(max_len.max(1).ilog2()) + 1;
         let bound = 1_u64 << self.random.below(bits + 1);
         let len = 1 + self.random.below(bound.min(max_len as u64)) as usize;
-        let parcel = self.parcel(stream, len, unordered);
+        let mut parcel = self.parcel(stream, len, unordered);
+        if self.expendable > 0 {
+            // Without another random number, so that each seed keeps its messages.
+            parcel.options.early_copies = [0, 0, 0, 1, 3][self.entries.len() % 5];
+        }
         if self.expendable == 0 || self.random.below(self.expendable) > 0 {
             return parcel;
         }

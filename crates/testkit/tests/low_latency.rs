@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::controller::{BbrConfig, CongestionControl};
-use anabranch_proto::{Config, SendOptions, StreamId, Timestamp};
+use anabranch_proto::{Config, Reliability, SendOptions, StreamId, Timestamp};
 use anabranch_testkit::{Setup, Side};
 
 const CHAT: StreamId = StreamId(0);
@@ -60,6 +60,44 @@ fn a_file_delays_urgent_messages_by_30_ms_at_most() {
     println!("{late:?}, {file:.2} Mbit/s");
     assert!(late <= Duration::from_millis(30), "{late:?}");
     assert!(file > 8.5, "{file} Mbit/s");
+}
+
+/// The share of frames that arrive within their lifetime of 200 ms: 30 a second of 10 KiB, which is more than the link of 2 Mbit/s carries.
+fn frames_in_time(config: &Config) -> f64 {
+    let link: LinkConfig = "rate=2mbit,delay=40ms,queue=20kb".parse().expect("a link");
+    let setup = Setup::new(1).captured(false).config(config.clone());
+    let mut pair = setup.path(link).connect();
+    let lifetime = Duration::from_millis(200);
+    let options = SendOptions::default()
+        .unordered(true)
+        .reliability(Reliability::Lifetime(lifetime));
+    let mut in_time = 0;
+    for _ in 0..600 {
+        let now = pair.now();
+        let stamp = now.0.to_be_bytes().repeat((10 << 10) / 8);
+        let association = pair.association_mut(Side::A);
+        association
+            .send(now, CHAT, stamp.into(), options)
+            .expect("there is room");
+        pair.run_ms(33);
+        for message in pair.messages(Side::Z) {
+            let stamp = message.bytes[..8].try_into().expect("eight bytes");
+            let sent = Timestamp(u64::from_be_bytes(stamp));
+            in_time += usize::from(message.at.saturating_duration_since(sent) <= lifetime);
+        }
+    }
+    in_time as f64 / 600.0
+}
+
+/// If a link carries less than the messages need, those that would come too late do not delay the others. The link carries 0.8 of the frames.
+#[test]
+fn hopeless_messages_do_not_delay_others() {
+    let mut config = Config::low_latency();
+    let with = frames_in_time(&config);
+    config.partial_reliability.discard_hopeless = false;
+    let without = frames_in_time(&config);
+    println!("{with} in time, {without} without discard_hopeless");
+    assert!(with > 0.6 && without < 0.5 * with, "{with} and {without}");
 }
 
 /// The effect of each setting: the same measurement with one setting turned off at a time.

@@ -93,6 +93,7 @@ setters!(BufferConfig {
 setters!(PartialReliabilityConfig {
     offer: bool,
     discard_unsent: bool,
+    discard_hopeless: bool,
     early_discard: bool,
     selective_forward_tsn: impl Into<Option<u32>>,
     discard_notice: DiscardNotice,

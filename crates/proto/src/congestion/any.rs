@@ -163,6 +163,15 @@ impl Controller for AnyController {
         }
     }
 
+    fn known_rate(&self) -> Option<f64> {
+        match self {
+            Self::Rfc9260(control) => control.known_rate(),
+            Self::Cubic(control) => control.known_rate(),
+            Self::Bbr(control) => control.known_rate(),
+            Self::External(control) => control.known_rate(),
+        }
+    }
+
     fn wants_rate_samples(&self) -> bool {
         match self {
             Self::Rfc9260(control) => control.wants_rate_samples(),

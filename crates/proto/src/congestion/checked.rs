@@ -245,6 +245,10 @@ impl Controller for Checked {
         self.inner.pace()
     }
 
+    fn known_rate(&self) -> Option<f64> {
+        self.inner.known_rate()
+    }
+
     fn wants_rate_samples(&self) -> bool {
         self.inner.wants_rate_samples()
     }

@@ -67,6 +67,11 @@ pub struct SendOptions {
     /// Whether the receiver is notified of chunks of the message that will not be retransmitted. `None`, the default: as
     /// [`PartialReliabilityConfig::discard_notice`](crate::PartialReliabilityConfig::discard_notice).
     pub discard_notice: Option<DiscardNotice>,
+    /// How many times each chunk of the message is sent again, a quarter of a round-trip time apart, while it is not acknowledged: for short
+    /// messages that are useful for less than two round-trip times, so that a retransmission would come too late. Copies count in the congestion
+    /// window, and they hide no loss from it. More than three are rarely sent, because the acknowledgement arrives before. Needs
+    /// [`LossDetection::Rack`](crate::LossDetection::Rack); ECA-SCTP sends none. Default 0.
+    pub early_copies: u8,
     /// The path on which the message is sent for the first time (the destination transport address of SEND, RFC 9260 §11.1.5;
     /// `SCTP_ADDR_OVER`, RFC 6458 §5.3.2), also if several paths are used at once. While the path is not active, and for retransmissions, the
     /// association chooses the path. The message waits for the congestion window of its path, and so do the messages after it in the order
@@ -83,6 +88,7 @@ setters!(SendOptions {
     reliability: Reliability,
     early_discard: impl Into<Option<bool>>,
     discard_notice: impl Into<Option<DiscardNotice>>,
+    early_copies: u8,
     path: impl Into<Option<PathId>>,
 });
 

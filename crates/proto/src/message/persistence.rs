@@ -47,12 +47,14 @@ impl Persistence {
     }
 }
 
-/// Options of partial reliability that save time: early discard, and notices to the receiver (Basto and Freitas).
+/// Options that save time: early discard and notices to the receiver (Basto and Freitas), and early copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Haste {
     /// Early discard: a chunk is abandoned at its first missing report.
     pub(crate) early_discard: bool,
     pub(crate) notice: DiscardNotice,
+    /// How many times each chunk may be sent again before its loss can be known.
+    pub(crate) copies: u8,
 }
 
 impl Haste {
@@ -60,6 +62,7 @@ impl Haste {
         Self {
             early_discard: options.early_discard.unwrap_or_default(),
             notice: options.discard_notice.unwrap_or_default(),
+            copies: options.early_copies,
         }
     }
 }

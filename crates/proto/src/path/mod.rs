@@ -33,10 +33,12 @@ use settings::PathParameters;
 use crate::config::Config;
 use crate::congestion::{AnyController, Member, ProportionalRateReduction, RecoveryAck};
 use crate::controller::{Controller, LostPacket, RateSample, Reduction, Report, SentPacket};
+use crate::extension::early_copies::CopiesInFlight;
 use crate::extension::stream_priority::DelayBound;
 use crate::message::Persistence;
 use crate::pacing::{Burst, Pacer};
 pub(crate) use crate::path_id::{PathId, PathState};
+use crate::seq::ExtendedTsn;
 use crate::stats::{EcnPathStats, PathStats};
 use crate::time::Timestamp;
 use delivery::Delivery;
@@ -62,6 +64,8 @@ pub(crate) struct Path {
     pub(crate) pmtu: Pmtu,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) flight: Flight,
+    /// Early copies of chunks in flight, or until recently in flight.
+    pub(crate) copies: CopiesInFlight,
     /// The error counter: consecutive errors (§8.2).
     pub(crate) error_count: u32,
     /// When T3-rtx expires, while it runs (§6.3.2).
@@ -160,6 +164,7 @@ impl Path {
             pmtu,
             heartbeat: Heartbeat::default(),
             flight: Flight::default(),
+            copies: CopiesInFlight::default(),
             error_count: 0,
             t3: None,
             single_packet: false,
@@ -207,8 +212,17 @@ impl Path {
     #[inline(always)]
     pub(crate) fn has_cwnd_room(&self) -> bool {
         let waits = self.single_packet && !self.flight.is_empty();
-        let room = self.flight.bytes() < self.window() && !waits;
+        let room = self.bytes_in_network() < self.window() && !waits;
         (room || self.probe_now) && self.flight.has_numbers()
+    }
+
+    /// Bytes in flight, with copies. Copies alone never close the window, because only later acknowledgements settle them.
+    #[inline(always)]
+    fn bytes_in_network(&self) -> usize {
+        match self.flight.bytes() {
+            0 => 0,
+            bytes => bytes + self.copies.bytes(),
+        }
     }
 
     /// The most bytes in flight: the congestion window, or during recovery the limit of proportional rate reduction.
@@ -335,6 +349,15 @@ impl Path {
         self.burst.has_room(now, most) || self.control.pace().is_some()
     }
 
+    /// When `bytes` more would have arrived at the receiver, at the earliest: the path's queue, which holds what is in flight beyond one
+    /// bandwidth-delay product, and the bytes leave at the highest rate that the path has carried lately. `None` if that is not known.
+    pub(crate) fn arrival(&self, now: Timestamp, bytes: usize) -> Option<Timestamp> {
+        let (rate, round_trip) = (self.control.known_rate()?, self.rtt.min()?);
+        let queued = (self.flight.bytes() as f64 - rate * round_trip.as_secs_f64()).max(0.0);
+        let wait = Duration::try_from_secs_f64((queued + bytes as f64) / rate).unwrap_or(Duration::MAX);
+        Some(now + wait + round_trip / 2)
+    }
+
     /// Bytes that the congestion window sends in this time; unlimited before the first RTT measurement.
     pub(crate) fn sent_within(&self, time: Duration) -> usize {
         let Some(round_trip) = self.rtt.smoothed() else {
@@ -366,6 +389,27 @@ impl Path {
         if self.t3.is_none() {
             self.start_t3(now);
         }
+    }
+
+    /// A copy of the chunk `tsn` was sent, in a packet with other `data` or alone. Returns the number of the first transmission whose
+    /// acknowledgement may show that the chunk or its copy was lost: in this packet or later.
+    pub(crate) fn on_copy_sent(
+        &mut self,
+        now: Timestamp,
+        tsn: ExtendedTsn,
+        size: usize,
+        data: bool,
+    ) -> SendNo {
+        let after = if data {
+            self.flight.packet()
+        } else {
+            self.flight.next()
+        };
+        self.copies.push(now, tsn, after, size);
+        if let Some(pace) = self.control.pace() {
+            self.pacer.on_sent(now, size, &pace);
+        }
+        after
     }
 
     /// These transmissions, with their bytes, were declared lost while in flight: reports each packet to the controller.
@@ -474,6 +518,15 @@ impl Path {
 
     pub(crate) fn start_t3(&mut self, now: Timestamp) {
         self.t3 = Some(now + self.rtt.rto());
+    }
+
+    /// Copies that left two round-trip times ago are no longer in the network. Called before data is sent.
+    #[inline(always)]
+    pub(crate) fn forget_old_copies(&mut self, now: Timestamp) {
+        if self.copies.bytes() > 0 {
+            self.copies
+                .forget_before(now.before(2 * self.rtt.smoothed_or_rto()));
+        }
     }
 
     /// §7.2.1: reduces the window for each RTO that passed without data; called before data is sent again.

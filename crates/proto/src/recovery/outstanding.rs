@@ -33,7 +33,7 @@ use super::undo::Undo;
 use crate::config::{LossDetection, MultipathConfig, RecoveryRules};
 use crate::journal::Journal;
 use crate::message::Fragment;
-use crate::path::{Path, PathId, Paths};
+use crate::path::{Path, PathId, Paths, SendNo};
 use crate::seq::{ExtendedTsn, Run, Runs, extend_tsn, first_extended_tsn};
 use crate::time::Timestamp;
 
@@ -207,11 +207,19 @@ impl Outstanding {
             transmissions: 1,
             sequence,
             fast_retransmitted: false,
+            copied: None,
             one_path: true,
             abandoned: false,
             links,
         });
         index
+    }
+
+    /// A copy of the chunk `index` was sent before or with the transmission `after`.
+    pub(crate) fn on_copied(&mut self, index: u64, after: SendNo) {
+        self.chunks[(index - self.base) as usize]
+            .copied
+            .get_or_insert(after);
     }
 
     /// The earliest chunk that is to be retransmitted.
@@ -261,6 +269,7 @@ impl Outstanding {
         self.open.clear();
         for path in paths.iter_mut() {
             path.flight.clear();
+            path.copies.clear();
         }
         self.detector.forget();
         self.episodes.clear();

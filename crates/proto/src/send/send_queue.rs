@@ -73,6 +73,18 @@ pub(crate) struct SendQueue {
     low: Vec<StreamId>,
 }
 
+/// The message of the next fragment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub(crate) message: MessageId,
+    pub(crate) stream: StreamId,
+    pub(crate) persistence: Persistence,
+    /// Bytes of user data that were not sent and are known.
+    pub(crate) bytes: usize,
+    /// Whether a part of it was sent.
+    pub(crate) begun: bool,
+}
+
 impl SendQueue {
     pub(crate) fn new(stream_count: u16, scheduler: SchedulerKind) -> Self {
         Self {
@@ -366,6 +378,19 @@ impl SendQueue {
             let class = self.scheduler.class(stream);
             self.perishable.note(persistence, class, message, stream, waits);
         }
+    }
+
+    /// The message of the next fragment.
+    pub(crate) fn head(&self) -> Option<Head> {
+        let stream = self.next_stream()?;
+        let message = self.stream(stream)?.messages.front()?;
+        Some(Head {
+            message: message.id,
+            stream,
+            persistence: message.persistence,
+            bytes: message.size(),
+            begun: message.begun,
+        })
     }
 
     /// When the next message expires: it may still leave at exactly that time.

@@ -11,7 +11,7 @@ use crate::inbound::Inbound;
 use crate::message::MessageId;
 use crate::path::PathId;
 use crate::seq::extend_tsn;
-use crate::trace_event::{TraceChunk, TraceKind, TraceLevel, TsnRange};
+use crate::trace_event::{LossRule, TraceChunk, TraceKind, TraceLevel, TsnRange};
 use crate::transmit::Transmit;
 
 /// The user data of a chunk, whatever its type.
@@ -149,13 +149,14 @@ impl TraceLog {
         }
         let of_it = outstanding.chunk(index);
         let fragment = &of_it.fragment;
+        let copy = of_it.transmissions == 1 && of_it.is_copied();
         let sent = Transmission {
             index,
             message: fragment.message,
-            first: of_it.transmissions == 1,
+            first: of_it.transmissions == 1 && !copy,
             ending: fragment.ending,
         };
-        let cause = self.lost.remove(&index);
+        let cause = self.lost.remove(&index).or(copy.then_some(LossRule::EarlyCopy));
         Some(TraceKind::DataSent {
             tsn,
             message: fragment.message,

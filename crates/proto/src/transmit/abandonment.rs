@@ -7,7 +7,7 @@ use super::{Cx, Sender};
 use crate::config::Config;
 use crate::event::Undelivered;
 use crate::message::{AbandonPolicy, Persistence, UnsentMessage};
-use crate::path::PathId;
+use crate::path::{Candidate, PathId};
 use crate::recovery::{ChunkState, Judge};
 use crate::time::Timestamp;
 use crate::trace_event::{AbandonReason, TraceKind};
@@ -28,14 +28,38 @@ impl Sender {
             .map(|deadline| Timestamp(deadline.0 + 1))
     }
 
+    /// Whether a queued message is abandoned although a part of it was sent: the peer must learn of it.
+    fn drops_half_sent(&self) -> bool {
+        !matches!(self.policy, AbandonPolicy::Never)
+    }
+
     /// Abandons the queued messages whose lifetime is over.
     pub(crate) fn drop_expired(&mut self, cx: &mut Cx<'_>) {
         if self.expiry(cx.config).is_none_or(|expiry| expiry > cx.now) {
             return;
         }
-        let half_sent = !matches!(self.policy, AbandonPolicy::Never);
-        while let Some(unsent) = self.queue.take_expired(cx.now, half_sent) {
+        while let Some(unsent) = self.queue.take_expired(cx.now, self.drops_half_sent()) {
             self.on_dropped(cx, unsent, AbandonReason::Lifetime);
+        }
+    }
+
+    /// Abandons the messages at the head of the queue that cannot arrive within their lifetime.
+    pub(super) fn drop_hopeless(&mut self, cx: &mut Cx<'_>) {
+        if !cx.config.partial_reliability.discard_hopeless || cx.paths.spreads() {
+            return;
+        }
+        while let Some(head) = self.queue.head() {
+            let Persistence::Until(deadline) = head.persistence else {
+                return;
+            };
+            let path = cx.paths.path(cx.paths.choose(Candidate::New));
+            let arrives = path.arrival(cx.now, head.bytes);
+            if arrives.is_none_or(|at| at <= deadline) || (head.begun && !self.drops_half_sent()) {
+                return;
+            }
+            if let Some(unsent) = self.queue.drop_message(head.stream, head.message) {
+                self.on_dropped(cx, unsent, AbandonReason::Hopeless);
+            }
         }
     }
 

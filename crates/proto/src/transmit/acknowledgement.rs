@@ -52,7 +52,8 @@ impl Sender {
         packets: u8,
     ) {
         cx.counters.sacks_received += 1;
-        self.outstanding.on_duplicate_tsns(duplicates.iter(), cx.paths);
+        let of_copies = self.outstanding.on_duplicate_tsns(duplicates.iter(), cx.paths);
+        cx.counters.early_copies_unnecessary += of_copies as u64;
         let blocks = core::mem::take(&mut self.ack_blocks);
         self.on_ack_report(
             cx,
@@ -60,7 +61,7 @@ impl Sender {
                 cumulative,
                 renegable: &blocks[0],
                 nonrenegable: &blocks[1],
-                duplicates: duplicates.len(),
+                duplicates: duplicates.len() - of_copies,
                 packets,
                 a_rwnd: Some(a_rwnd),
                 overtaken: false,
@@ -250,7 +251,11 @@ impl Sender {
                     .sample
                     .map(|sent_at| cx.now.saturating_duration_since(sent_at)),
                 min_rtt: path.rtt.min(),
-                sample: path.sample_rate(cx.now, outcome.newly_acked, outcome.newest),
+                sample: path.sample_rate(
+                    cx.now,
+                    outcome.newly_acked + outcome.copies_arrived,
+                    outcome.newest,
+                ),
                 coupling,
             };
             path.control.on_report(&report);

@@ -193,7 +193,9 @@ impl Assembler<'_> {
     /// Appends one packet, if anything is to be sent.
     fn build_packet(&mut self, cx: &mut Cx<'_>, buffer: &mut Vec<u8>, batch: Option<Batch>) -> Option<Built> {
         self.sender.drop_expired(cx);
+        self.sender.drop_hopeless(cx);
         let turn = self.sender.next_turn(cx);
+        let turn = turn.filter(|_| !self.sender.copy_goes_first(cx));
         let Some(id) = self.next_path(cx, turn) else {
             if self.search == Search::Open {
                 self.search = Search::Exhausted;
@@ -269,6 +271,7 @@ impl Assembler<'_> {
                 cx.paths.path_mut(id).on_packet_sent(cx.now, starved);
                 self.sender.queue.on_packet();
             }
+            self.sender.push_copies(cx, id, turn.is_some(), &mut packet);
         }
         if packet.is_empty() {
             packet.discard();
@@ -311,6 +314,7 @@ impl Assembler<'_> {
         }
         turn.map(|turn| turn.path)
             .or_else(|| self.sender.notices_alone(cx))
+            .or_else(|| self.sender.copies_alone(cx))
     }
 
     /// Whether the first control chunk in the queue needs a longer packet than this: segmentation offload would split it.

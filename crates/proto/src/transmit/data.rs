@@ -147,11 +147,12 @@ impl Sender {
         cx.counters.data_chunks_sent += 1;
         cx.counters.data_bytes_sent += len as u64;
         self.note_last_transmission(cx, index);
+        self.plan_copies(cx, id, index);
     }
 
     /// Writes a chunk that was just added to the flight.
     #[inline(always)]
-    fn write_data(
+    pub(super) fn write_data(
         &mut self,
         cx: &Cx<'_>,
         id: PathId,

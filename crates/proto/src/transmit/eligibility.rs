@@ -84,7 +84,9 @@ impl Sender {
             return self.spread_turn(cx, new);
         }
         let id = named.unwrap_or_else(|| cx.paths.choose(Candidate::New));
-        cx.paths.path_mut(id).decay_when_idle(cx.now);
+        let path = cx.paths.path_mut(id);
+        path.decay_when_idle(cx.now);
+        path.forget_old_copies(cx.now);
         self.may_begin(cx, id, new.len)?;
         Ok(DataTurn {
             path: id,
@@ -237,6 +239,7 @@ impl Sender {
         }
         for path in cx.paths.iter_mut() {
             path.decay_when_idle(cx.now);
+            path.forget_old_copies(cx.now);
         }
         let offer = self.offer(cx, new.len);
         match cx.paths.schedule(cx.now, &offer) {

@@ -2,13 +2,14 @@
 //!
 //! A packet is sent in these steps: `abandonment` drops expired messages (RFC 3758), `eligibility` decides whether a chunk may leave and on
 //! which path (§6.1), `assemble` builds the packet (§6.10) with chunks from `data` and `sources`. A received SACK is processed in
-//! `acknowledgement` (§6.2.1). `timeout` has T3-rtx (§6.3.3), `loss_timers` the timers of RACK-TLP (RFC 8985), `peer_window` the peer's
+//! `acknowledgement` (§6.2.1). `copies` sends early copies of urgent chunks. `timeout` has T3-rtx (§6.3.3), `loss_timers` the timers of RACK-TLP (RFC 8985), `peer_window` the peer's
 //! receive window (§6.2.1) and `congestion_echo` ECN.
 
 mod abandonment;
 mod acknowledgement;
 mod assemble;
 mod congestion_echo;
+mod copies;
 mod data;
 mod eligibility;
 mod loss_timers;
@@ -31,6 +32,7 @@ use crate::ecn::EcnCodepoint;
 use crate::event::Undelivered;
 use crate::extension::ControlSources;
 use crate::extension::auth::Signer;
+use crate::extension::early_copies::PlannedCopies;
 use crate::message::{AbandonPolicy, Persistence};
 use crate::negotiation::{Capabilities, Negotiated};
 use crate::path::{PathId, Paths};
@@ -143,6 +145,7 @@ pub(crate) struct Sender {
     /// When messages are abandoned.
     policy: AbandonPolicy,
     sources: ControlSources,
+    copies: PlannedCopies,
     pub(crate) happened: Happened,
     /// Why no DATA left when the sender was last asked for a packet.
     wait: Wait,
@@ -163,6 +166,7 @@ impl Sender {
             buffer: SendBuffer::new(config.buffers.send, config.buffers.stream_shares),
             policy: AbandonPolicy::default(),
             sources: ControlSources::new(config),
+            copies: PlannedCopies::default(),
             happened: Happened::default(),
             wait: Wait::Phase,
             loss_timers_ran: Timestamp::ZERO,
@@ -175,6 +179,7 @@ impl Sender {
     pub(crate) fn restart(&mut self, initial_tsn: Tsn, config: &Config) {
         self.outstanding = Outstanding::new(initial_tsn, config.recovery, config.multipath);
         self.sources = ControlSources::new(config);
+        self.copies = PlannedCopies::default();
         self.window_probe = None;
     }
 
@@ -218,7 +223,7 @@ impl Sender {
     /// Stops all timers.
     pub(crate) fn stop(&mut self) {
         self.window_probe = None;
-        self.wait = Wait::Phase;
+        self.pause();
     }
 
     /// Why no data leaves, if data waits: for the trace.
@@ -230,6 +235,7 @@ impl Sender {
     /// Nothing may leave for now, so that no timer waits for the pacer.
     fn pause(&mut self) {
         self.wait = Wait::Phase;
+        self.copies.set_held(true);
     }
 
     /// When the first of the timers that belong to no path expires.
@@ -239,7 +245,8 @@ impl Sender {
             Wait::Pacer(until) => Some(until),
             _ => None,
         };
-        let timers = [self.window_probe, forward, self.expiry(config), paced];
+        let copy = self.copies.timer();
+        let timers = [self.window_probe, forward, self.expiry(config), paced, copy];
         timers.into_iter().flatten().min()
     }
 

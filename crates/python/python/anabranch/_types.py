@@ -112,6 +112,8 @@ class Counters:
     sacks_received: int
     losses_by_time: int
     tail_loss_probes: int
+    early_copies: int
+    early_copies_unnecessary: int
     reductions_undone: int
     duplicates_received: int
     dropped_no_room: int

@@ -69,6 +69,11 @@ const SEAMS: &[Seam] = &[
         reason: "a path has a delay bound of its own or none, and asks it before less urgent data leaves",
     },
     Seam {
+        file: "path/mod.rs",
+        import: "extension::early_copies::CopiesInFlight",
+        reason: "a path has copies in its network or none, and counts them in its window",
+    },
+    Seam {
         file: "receive/acknowledgement.rs",
         import: "extension::eca::Arrivals",
         reason: "an acknowledgement is a SACK, an NR-SACK or a COOP-SACK; the last one lists transmissions that arrived",

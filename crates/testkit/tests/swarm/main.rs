@@ -31,7 +31,7 @@ const REPEATED: Seeds = Seeds {
 const HEALED_LIMIT: Duration = Duration::from_secs(1800);
 
 /// Events that the runs must reach together.
-const MUST_REACH: [&str; 29] = [
+const MUST_REACH: [&str; 30] = [
     "RACK",
     "CUBIC",
     "BBR",
@@ -49,6 +49,7 @@ const MUST_REACH: [&str; 29] = [
     "abandoned sent",
     "FORWARD-TSN",
     "early discard",
+    "early copy",
     "selective notice",
     "interleaving",
     "I-FORWARD-TSN",
@@ -215,6 +216,7 @@ fn random_config(random: &mut Generator, near_wrap: bool) -> Config {
     if near_wrap {
         config.initial_tsn = Some(Tsn(u32::MAX - random.below(20) as u32));
     }
+    config.partial_reliability.discard_hopeless = random.below(2) == 0;
     config
 }
 
@@ -567,6 +569,7 @@ impl Story {
             ("abandoned sent", any(|counters| counters.abandoned_sent)),
             ("FORWARD-TSN", any(|counters| counters.forward_tsns_received)),
             ("early discard", any(|counters| counters.early_discards)),
+            ("early copy", any(|counters| counters.early_copies)),
             (
                 "selective notice",
                 any(|counters| counters.selective_notices_received),

@@ -259,6 +259,11 @@ impl Controller for Bbr {
         })
     }
 
+    fn known_rate(&self) -> Option<f64> {
+        let rate = self.model.max_bw.get();
+        (self.full_pipe.reached && rate > 0.0).then_some(rate)
+    }
+
     fn wants_rate_samples(&self) -> bool {
         true
     }

@@ -154,6 +154,7 @@ impl Outstanding {
             transmissions: 0,
             sequence: 0,
             fast_retransmitted: false,
+            copied: None,
             one_path: false,
             abandoned: true,
             links,

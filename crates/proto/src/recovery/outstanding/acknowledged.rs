@@ -4,9 +4,9 @@
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::GapAckBlock;
 
-use super::{AckOutcome, Chunk, ChunkState, InvalidAck, Judge, Outstanding, RENEGE_INTERVAL};
+use super::{AckOutcome, Chunk, ChunkState, InvalidAck, Judge, Outstanding, PathOutcome, RENEGE_INTERVAL};
 use crate::config::T3Restart;
-use crate::path::{Fate, PathId, Paths, Sending};
+use crate::path::{Fate, Path, PathId, Paths, Sending};
 use crate::recovery::ack_report::{AckReport, Listing};
 use crate::recovery::detect::{Arrival, Detector, Evidence, Report};
 use crate::recovery::episode::{Episodes, Phase};
@@ -138,9 +138,10 @@ impl Outstanding {
                 let last = (!idle).then(|| path.flight.next().saturating_sub(1));
                 if self.detector.is_rack() {
                     path.flight.settle();
+                    settle_copies(path, result);
                     self.tell_tail(path, &outcome.lost, result);
                 }
-                let lost = result.lost > 0 || result.repaired_by_probe;
+                let lost = result.lost > 0 || result.repaired_by_probe || result.lost_beside_copies > 0;
                 result.phase = self.episodes.finish_path(path.id, lost, last, holds);
                 outcome.recoveries += u32::from(result.phase.begins_repairs());
                 path.flight.settle();
@@ -416,6 +417,7 @@ impl Newly {
             let sent_at = chunk.sent_at;
             if path.sample.is_none_or(|newest| newest < sent_at) {
                 path.sample = Some(sent_at);
+                path.copied = chunk.copied;
                 path.newest = Some(chunk.sequence);
             }
             let (largest, its) = path.largest;
@@ -423,6 +425,18 @@ impl Newly {
                 path.largest = (size, sent_at);
             }
         }
+    }
+}
+
+/// Determines what this acknowledgement shows about the copies of a path.
+fn settle_copies(path: &mut Path, result: &mut PathOutcome) {
+    let Some((_, highest)) = path.flight.progress().acknowledged() else {
+        return;
+    };
+    (result.lost_beside_copies, result.copies_arrived) = path.copies.settle(highest);
+    let uncertain = |after| path.copies.may_have_arrived(after);
+    if result.copied.is_some_and(uncertain) {
+        (result.sample, result.newest) = (None, None);
     }
 }
 

@@ -51,6 +51,8 @@ pub(crate) struct Chunk {
     /// The last transmission on `path`.
     pub(crate) sequence: SendNo,
     pub(super) fast_retransmitted: bool,
+    /// The chunk was copied, for the first time before or with this transmission: if that is acknowledged, the copy may have arrived.
+    pub(super) copied: Option<SendNo>,
     /// Whether all transmissions took one path: an acknowledgement then shows that this path works.
     pub(super) one_path: bool,
     /// The message is abandoned. A chunk in state `InFlight` still counts as in flight until it is acknowledged or lost.
@@ -79,6 +81,11 @@ impl Chunk {
         }
     }
 
+    /// Whether a copy of the chunk was sent.
+    pub(crate) fn is_copied(&self) -> bool {
+        self.copied.is_some()
+    }
+
     /// Removes the chunk from the flight, without an acknowledgement.
     pub(super) fn leave(&self, paths: &mut Paths) {
         let flight = &mut paths.path_mut(self.path).flight;
@@ -88,7 +95,10 @@ impl Chunk {
 
     /// Whether the chunk was declared lost once and not retransmitted since: if it is acknowledged, it was not lost.
     pub(super) fn is_spuriously_lost(&self) -> bool {
-        self.state == ChunkState::Lost { timed_out: false } && self.transmissions == 1
+        // If it was copied, its copy may have arrived.
+        self.state == ChunkState::Lost { timed_out: false }
+            && self.transmissions == 1
+            && self.copied.is_none()
     }
 
     /// Frees the user data, which is no longer needed; returns how many bytes.

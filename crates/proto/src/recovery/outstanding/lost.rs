@@ -177,7 +177,10 @@ impl Loss<'_> {
         } else {
             chunk.state = ChunkState::Lost { timed_out: false };
             self.lost.insert(Run::of(index));
-            named::suspect(self.suspects, index, (chunk.path, chunk.sequence));
+            // A duplicate of a chunk that was copied would prove nothing.
+            if chunk.copied.is_none() {
+                named::suspect(self.suspects, index, (chunk.path, chunk.sequence));
+            }
         }
         let path = &mut self.outcome.paths[chunk.path.index()];
         path.lost += 1;

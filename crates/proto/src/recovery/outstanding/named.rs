@@ -153,9 +153,13 @@ impl Outstanding {
         self::blocks(&kept, first, cumulative)
     }
 
-    /// Remembers the loss of a transmission of the chunk `index`, which may prove spurious.
+    /// Remembers the loss of a transmission of the chunk `index`, which may prove spurious. If the chunk was copied, a duplicate would prove
+    /// nothing.
     pub(super) fn suspect(&mut self, index: u64, sending: (PathId, SendNo)) {
-        suspect(&mut self.suspects, index, sending);
+        let copied = index >= self.base && self.chunk(index).copied.is_some();
+        if !copied {
+            suspect(&mut self.suspects, index, sending);
+        }
     }
 
     /// Chunk `index` arrived twice, or by a transmission that had been declared lost: the retransmission was spurious, and the reordering
@@ -181,13 +185,21 @@ impl Outstanding {
         }
     }
 
-    /// The receiver lists these TSNs as duplicates.
-    pub(crate) fn on_duplicate_tsns(&mut self, tsns: impl Iterator<Item = Tsn>, paths: &Paths) {
-        if !self.suspects.is_empty() || !self.tails.is_empty() {
-            for tsn in tsns {
-                self.on_duplicate(self.index_of(tsn), paths);
+    /// The receiver lists these TSNs as duplicates. Returns how many of them early copies explain.
+    pub(crate) fn on_duplicate_tsns(&mut self, tsns: impl Iterator<Item = Tsn>, paths: &mut Paths) -> usize {
+        if self.suspects.is_empty() && self.tails.is_empty() {
+            return 0;
+        }
+        let mut explained = 0;
+        for tsn in tsns {
+            let index = self.index_of(tsn);
+            if paths.iter_mut().any(|path| path.copies.on_duplicate(index)) {
+                explained += 1;
+            } else {
+                self.on_duplicate(index, paths);
             }
         }
+        explained
     }
 
     /// Whether the time rule applies.

@@ -30,6 +30,8 @@ pub(crate) struct PathOutcome {
     pub(crate) restarts_t3: bool,
     /// An RTT sample: when the newest of the chunks left that were acknowledged at their first transmission (Karn's algorithm).
     pub(crate) sample: Option<Timestamp>,
+    /// If that chunk was copied: the first transmission whose acknowledgement makes the sample uncertain.
+    pub(crate) copied: Option<SendNo>,
     /// The transmission of that chunk.
     pub(crate) newest: Option<SendNo>,
     /// The largest chunk acknowledged at its first transmission: its bytes, and when it left.
@@ -37,6 +39,10 @@ pub(crate) struct PathOutcome {
     pub(crate) answer: Answer,
     /// Whether a tail loss probe repaired a loss, which counts as any other loss (RFC 8985 §7.4).
     pub(crate) repaired_by_probe: bool,
+    /// Packets lost according to early copies, which count as any other losses.
+    pub(crate) lost_beside_copies: u32,
+    /// Bytes of early copies that arrived, with headers and padding.
+    pub(crate) copies_arrived: usize,
     /// Whether another packet must leave, to find out whether T3-rtx was spurious (F-RTO).
     pub(crate) asks: bool,
     /// Whether a tail loss probe was acknowledged that was spurious.

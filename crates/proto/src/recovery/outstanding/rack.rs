@@ -54,7 +54,7 @@ impl Outstanding {
         let timed_out = self.episodes.is_timed_out(path.id);
         let (tail, undo) = self.tail(path.id);
         let verdict = tail.finish(&path.flight);
-        let losses = result.lost + u32::from(verdict.repaired.is_some());
+        let losses = result.lost + result.lost_beside_copies + u32::from(verdict.repaired.is_some());
         if losses > 0 && before {
             undo.on_lost(losses);
         } else if losses > 0 && (!timed_out || verdict.timeout_spurious) {

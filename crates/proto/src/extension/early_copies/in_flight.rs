@@ -1,0 +1,196 @@
+//! The copies that were sent on a path, until it is known whether a packet was lost.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::path::SendNo;
+use crate::seq::ExtendedTsn;
+use crate::time::Timestamp;
+
+/// A copy that was sent.
+#[derive(Clone, Copy, Debug)]
+struct SentCopy {
+    tsn: ExtendedTsn,
+    /// A transmission with this number or a later one left in the packet of the copy, or after it.
+    after: SendNo,
+    sent_at: Timestamp,
+    /// Bytes in a packet, with chunk header and padding.
+    bytes: usize,
+}
+
+/// The copies of one chunk whose fate is open.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfChunk {
+    /// Copies of which the peer reported no duplicate yet.
+    open: u32,
+    /// Duplicates that the peer reported: so many of the chunk's transmissions arrived besides the first.
+    reported: u32,
+}
+
+/// The copies that were sent on a path and whose fate is open, in the order of sending.
+#[derive(Debug, Default)]
+pub(crate) struct CopiesInFlight {
+    copies: VecDeque<SentCopy>,
+    /// The same by chunks, so that the cost of a report does not grow with the number of copies.
+    chunks: BTreeMap<ExtendedTsn, OfChunk>,
+    /// So many of them, the earliest, have left the network since.
+    gone: usize,
+    bytes: usize,
+    /// All transmissions of the path that are known to have arrived have lower numbers.
+    reached: SendNo,
+}
+
+impl CopiesInFlight {
+    /// Bytes of the copies that may still be in the network, chunk headers and padding included.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// A copy of `tsn` was sent. Later acknowledgements of the transmission `after`, or of a later one, show its fate.
+    pub(crate) fn push(&mut self, now: Timestamp, tsn: ExtendedTsn, after: SendNo, bytes: usize) {
+        self.bytes += bytes;
+        self.copies.push_back(SentCopy {
+            tsn,
+            after,
+            sent_at: now,
+            bytes,
+        });
+        self.chunks.entry(tsn).or_default().open += 1;
+    }
+
+    /// The peer reports `tsn` as a duplicate. Returns whether a copy explains that.
+    pub(crate) fn on_duplicate(&mut self, tsn: ExtendedTsn) -> bool {
+        let Some(chunk) = self.chunks.get_mut(&tsn).filter(|chunk| chunk.open > 0) else {
+            return false;
+        };
+        chunk.open -= 1;
+        chunk.reported += 1;
+        true
+    }
+
+    /// An acknowledgement covers the transmission `acknowledged` of the path, and none later. Returns how many packets were lost: one for
+    /// each copy that left before and was not reported as a duplicate. Also returns the bytes of those that were reported.
+    pub(crate) fn settle(&mut self, acknowledged: SendNo) -> (u32, usize) {
+        self.reached = self.reached.max(acknowledged + 1);
+        let (mut lost, mut arrived) = (0, 0);
+        while let Some(copy) = self.copies.front().filter(|copy| copy.after <= acknowledged) {
+            let copy = *copy;
+            match self.gone.checked_sub(1) {
+                Some(others) => self.gone = others,
+                None => self.bytes -= copy.bytes,
+            }
+            if self.take_report(copy.tsn) {
+                arrived += copy.bytes;
+            } else {
+                lost += 1;
+            }
+            self.copies.pop_front();
+        }
+        (lost, arrived)
+    }
+
+    /// The fate of a copy is known: whether a duplicate was reported for it.
+    fn take_report(&mut self, tsn: ExtendedTsn) -> bool {
+        let Some(chunk) = self.chunks.get_mut(&tsn) else {
+            return false;
+        };
+        let reported = chunk.reported > 0;
+        if reported {
+            chunk.reported -= 1;
+        } else {
+            chunk.open -= 1;
+        }
+        if chunk.open + chunk.reported == 0 {
+            self.chunks.remove(&tsn);
+        }
+        reported
+    }
+
+    /// Copies that left before `time` are no longer in the network, arrived or lost, although no acknowledgement shows which: otherwise a
+    /// few lost acknowledgements would close the window for data.
+    pub(crate) fn forget_before(&mut self, time: Timestamp) {
+        while let Some(copy) = self.copies.get(self.gone).filter(|copy| copy.sent_at < time) {
+            self.bytes -= copy.bytes;
+            self.gone += 1;
+        }
+    }
+
+    /// Whether a chunk that is acknowledged now may have arrived by a copy, which left before the transmission `after` or with it.
+    pub(crate) fn may_have_arrived(&self, after: SendNo) -> bool {
+        after < self.reached
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.copies.clear();
+        self.chunks.clear();
+        self.gone = 0;
+        self.bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two copies of chunk 7 and one of chunk 8.
+    fn copies() -> CopiesInFlight {
+        let mut copies = CopiesInFlight::default();
+        let at = Timestamp::from_millis;
+        copies.push(at(1), 7, 10, 100);
+        copies.push(at(2), 8, 10, 200);
+        copies.push(at(3), 7, 12, 100);
+        copies
+    }
+
+    #[test]
+    fn a_copy_without_a_duplicate_is_a_loss() {
+        let mut copies = copies();
+        assert_eq!(
+            (copies.settle(9), copies.bytes()),
+            ((0, 0), 400),
+            "nothing after them arrived"
+        );
+        assert!(copies.may_have_arrived(9) && !copies.may_have_arrived(10));
+        assert!(copies.on_duplicate(7));
+        assert_eq!(
+            (copies.settle(11), copies.bytes()),
+            ((1, 100), 100),
+            "that of chunk 8"
+        );
+        assert_eq!(
+            (copies.settle(12), copies.bytes()),
+            ((1, 0), 0),
+            "the second one of chunk 7"
+        );
+    }
+
+    #[test]
+    fn each_copy_explains_one_duplicate() {
+        let mut copies = copies();
+        let explained: Vec<bool> = [7, 7, 7, 8, 9].map(|tsn| copies.on_duplicate(tsn)).into();
+        assert_eq!(explained, [true, true, false, true, false]);
+        assert_eq!(copies.settle(20), (0, 400));
+        assert!(copies.chunks.is_empty());
+    }
+
+    #[test]
+    fn old_copies_take_no_room() {
+        let mut copies = copies();
+        copies.forget_before(Timestamp::from_millis(1));
+        assert_eq!(copies.bytes(), 400);
+        copies.forget_before(Timestamp::from_millis(3));
+        assert_eq!(copies.bytes(), 100);
+        assert_eq!(
+            (copies.settle(10), copies.bytes()),
+            ((2, 0), 100),
+            "their fate is still open"
+        );
+        assert_eq!((copies.settle(12), copies.bytes()), ((1, 0), 0));
+    }
+
+    #[test]
+    fn cleared_copies_are_gone() {
+        let mut copies = copies();
+        copies.clear();
+        assert_eq!((copies.settle(20), copies.bytes()), ((0, 0), 0));
+    }
+}

@@ -1,0 +1,25 @@
+//! Early copies of urgent messages. If a message is useful for less than two round-trip times, a retransmission comes too late, because the
+//! loss is known only a round-trip time after the message left. So a chunk of a message with [`SendOptions::early_copies`] is sent again
+//! while it is not acknowledged: a quarter of a round-trip time later, then after another quarter, until the number of copies is reached. If
+//! the deadline is nearer, the copies are closer together, so that all of them can arrive before it. A copy shares the next packet with data, or leaves alone when it is due. It is an ordinary
+//! DATA chunk with the same TSN: any receiver drops the second one (RFC 9260 §6.2).
+//!
+//! Copies stay honest:
+//!
+//! * They count in the congestion window and for the pacer, and leave only if both have room.
+//! * They hide no loss. A receiver that gets a chunk twice reports its TSN as a duplicate (RFC 9260 §6.2). If the acknowledgement of a
+//!   packet that left with the copy, or later, arrives and the duplicate was not reported, a packet was lost: the chunk's or the copy's. This
+//!   counts as a loss for the controller, as a loss that a tail loss probe repairs does (RFC 8985 §7.4), and is never undone. If the report of
+//!   the duplicate was lost, a loss is counted that did not happen.
+//! * A chunk that was copied gives an RTT sample only if nothing that left with its copy, or later, is acknowledged yet (Karn's algorithm),
+//!   and its duplicates say nothing about retransmissions.
+//!
+//! Copies need RACK, and acknowledgements that do not name transmissions: not ECA-SCTP.
+//!
+//! [`SendOptions::early_copies`]: crate::SendOptions::early_copies
+
+mod in_flight;
+mod planned;
+
+pub(crate) use in_flight::CopiesInFlight;
+pub(crate) use planned::{PlannedCopies, PlannedCopy, spacing};

@@ -1,0 +1,109 @@
+//! The copies that are to be sent.
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+
+use crate::seq::ExtendedTsn;
+use crate::time::Timestamp;
+
+/// Copies leave this many times in a round-trip time, unless the deadline is near.
+const IN_A_ROUND_TRIP: u32 = 4;
+/// The least time between a chunk and its copy, and between two copies: closer together, the same burst of losses would take both.
+const LEAST_SPACING: Duration = Duration::from_millis(1);
+
+/// The time until the next of `left` copies. A copy is of use if it leaves within `useful`; the last one leaves a little earlier. `None` if no
+/// copy is of use.
+pub(crate) fn spacing(round_trip: Duration, useful: Duration, left: u8) -> Option<Duration> {
+    let even = useful / (u32::from(left) + 1);
+    let spacing = (round_trip / IN_A_ROUND_TRIP).min(even).max(LEAST_SPACING);
+    (spacing <= useful).then_some(spacing)
+}
+
+/// A copy that is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PlannedCopy {
+    pub(crate) due: Timestamp,
+    /// From this time on, it may leave in a packet with data.
+    pub(crate) from: Timestamp,
+    pub(crate) tsn: ExtendedTsn,
+    /// How many copies of the chunk are left, this one included.
+    pub(crate) left: u8,
+}
+
+/// The copies that an association is to send, by the times at which they are due. There is at most one for each outstanding chunk.
+#[derive(Debug, Default)]
+pub(crate) struct PlannedCopies {
+    copies: BTreeSet<PlannedCopy>,
+    /// A due copy waits for something other than the time.
+    held: bool,
+}
+
+impl PlannedCopies {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.copies.is_empty()
+    }
+
+    pub(crate) fn add(&mut self, copy: PlannedCopy) {
+        self.copies.insert(copy);
+    }
+
+    /// The first copy, if it may leave now: in a packet with `data`, or alone.
+    pub(crate) fn first(&self, now: Timestamp, data: bool) -> Option<PlannedCopy> {
+        let time = |copy: &PlannedCopy| if data { copy.from } else { copy.due };
+        self.copies.first().filter(|copy| time(copy) <= now).copied()
+    }
+
+    pub(crate) fn remove(&mut self, copy: &PlannedCopy) {
+        self.copies.remove(copy);
+    }
+
+    /// Whether due copies wait for something other than the time, so that no timer runs for them.
+    pub(crate) fn set_held(&mut self, held: bool) {
+        self.held = held;
+    }
+
+    /// When the next copy is due.
+    pub(crate) fn timer(&self) -> Option<Timestamp> {
+        self.copies.first().filter(|_| !self.held).map(|copy| copy.due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_leave_in_the_order_of_their_times() {
+        let at = Timestamp::from_millis;
+        let copy = |due, tsn| PlannedCopy {
+            due: at(due),
+            from: at(due - 5),
+            tsn,
+            left: 1,
+        };
+        let mut planned = PlannedCopies::default();
+        assert!(planned.is_empty() && planned.timer().is_none());
+        planned.add(copy(30, 1));
+        planned.add(copy(20, 2));
+        assert_eq!(planned.timer(), Some(at(20)));
+        assert_eq!(planned.first(at(19), false), None);
+        assert_eq!(planned.first(at(20), false), Some(copy(20, 2)));
+        assert_eq!(planned.first(at(14), true), None);
+        assert_eq!(planned.first(at(15), true), Some(copy(20, 2)));
+        planned.set_held(true);
+        assert_eq!(planned.timer(), None);
+        planned.set_held(false);
+        planned.remove(&copy(20, 2));
+        assert_eq!(planned.timer(), Some(at(30)));
+    }
+
+    #[test]
+    fn copies_leave_a_quarter_of_a_round_trip_apart() {
+        let ms = Duration::from_millis;
+        assert_eq!(spacing(ms(80), Duration::MAX, 2), Some(ms(20)));
+        assert_eq!(spacing(Duration::from_micros(100), ms(9), 1), Some(ms(1)));
+        assert_eq!(spacing(ms(80), ms(45), 2), Some(ms(15)), "the deadline is near");
+        assert_eq!(spacing(ms(80), ms(1), 2), Some(ms(1)));
+        assert_eq!(spacing(ms(80), Duration::ZERO, 1), None, "too late");
+    }
+}

@@ -1,0 +1,127 @@
+//! Early copies: which chunks are sent again before their loss can be known, when, and in which packets (`extension/early_copies`).
+
+use core::time::Duration;
+
+use anabranch_wire::packet::PacketWriter;
+
+use super::{Cx, Sender};
+use crate::extension::early_copies::{PlannedCopy, spacing};
+use crate::message::Persistence;
+use crate::path::{PathId, PathState};
+use crate::recovery::ChunkState;
+
+impl Sender {
+    /// The chunk `index` was sent for the first time, on a path: its message may ask for copies.
+    #[inline]
+    pub(super) fn plan_copies(&mut self, cx: &Cx<'_>, id: PathId, index: u64) {
+        let left = self.outstanding.chunk(index).fragment.haste.copies;
+        if left > 0 && self.outstanding.uses_rack() && self.outstanding.identity().is_none() {
+            self.plan_copy(cx, id, index, left);
+        }
+    }
+
+    fn plan_copy(&mut self, cx: &Cx<'_>, id: PathId, index: u64, left: u8) {
+        let rtt = &cx.paths.path(id).rtt;
+        // Before the first RTT was measured, nothing says when a copy is of use.
+        let (Some(smoothed), Some(lowest)) = (rtt.smoothed(), rtt.min()) else {
+            return;
+        };
+        let useful = match self.outstanding.chunk(index).fragment.persistence {
+            Persistence::Until(deadline) => deadline.saturating_duration_since(cx.now + lowest / 2),
+            _ => Duration::MAX,
+        };
+        if let Some(spacing) = spacing(smoothed, useful, left) {
+            self.copies.add(PlannedCopy {
+                due: cx.now + spacing,
+                from: cx.now + spacing / 2,
+                tsn: index,
+                left,
+            });
+        }
+    }
+
+    /// Whether a copy leaves before the data whose turn it is: it is due, and the data is less urgent.
+    #[inline]
+    pub(super) fn copy_goes_first(&mut self, cx: &Cx<'_>) -> bool {
+        if self.copies.is_empty() || self.outstanding.first_lost().is_some() {
+            return false;
+        }
+        let copy = self.next_copy(cx, false);
+        copy.is_some_and(|copy| self.class_of(copy) < self.queue.next_class() && self.may_copy(cx, copy))
+    }
+
+    fn class_of(&self, copy: PlannedCopy) -> u16 {
+        self.queue.class(self.outstanding.chunk(copy.tsn).fragment.stream)
+    }
+
+    /// Whether a copy may leave: copies take what the congestion window leaves, but not from data that is as urgent.
+    fn may_copy(&self, cx: &Cx<'_>, copy: PlannedCopy) -> bool {
+        let path = cx.paths.path(self.outstanding.chunk(copy.tsn).path);
+        let data_waits = self.outstanding.first_lost().is_some()
+            || !self.queue.is_empty() && self.queue.next_class() <= self.class_of(copy);
+        let room = path.state == PathState::Active && !path.probe_now && path.has_cwnd_room();
+        room && !data_waits && cx.phase.sends_data()
+    }
+
+    /// The path of a packet that has only copies: a copy is due, and no data leaves.
+    pub(super) fn copies_alone(&mut self, cx: &Cx<'_>) -> Option<PathId> {
+        if self.copies.is_empty() {
+            return None;
+        }
+        self.copies.set_held(false);
+        let copy = self.next_copy(cx, false)?;
+        let may = self.may_copy(cx, copy);
+        self.copies.set_held(!may);
+        may.then(|| self.outstanding.chunk(copy.tsn).path)
+    }
+
+    /// Adds copies to a packet: those that are due, and with `data` those that will be soon, because this packet costs them nothing. They follow the data of the packet.
+    pub(super) fn push_copies(
+        &mut self,
+        cx: &mut Cx<'_>,
+        id: PathId,
+        data: bool,
+        packet: &mut PacketWriter<'_>,
+    ) {
+        if self.copies.is_empty() {
+            return;
+        }
+        let kind = self.data_kind(cx);
+        while let Some(copy) = self.next_copy(cx, data) {
+            let chunk = self.outstanding.chunk(copy.tsn);
+            let size = chunk.fragment.wire_len();
+            let fits = size <= packet.room_for(kind);
+            if chunk.path != id || !self.may_copy(cx, copy) || !(fits || packet.is_empty()) {
+                return;
+            }
+            self.copies.remove(&copy);
+            if !fits {
+                // The path MTU has become smaller.
+                continue;
+            }
+            self.write_data(cx, id, copy.tsn, false, packet);
+            let after = cx.paths.path_mut(id).on_copy_sent(cx.now, copy.tsn, size, data);
+            self.outstanding.on_copied(copy.tsn, after);
+            cx.counters.early_copies += 1;
+            if copy.left > 1 {
+                self.plan_copy(cx, id, copy.tsn, copy.left - 1);
+            }
+        }
+    }
+
+    /// The first copy that may leave now, in a packet with `data` or alone, and is still of use: its chunk is in flight by its first
+    /// transmission. Others are forgotten.
+    fn next_copy(&mut self, cx: &Cx<'_>, data: bool) -> Option<PlannedCopy> {
+        while let Some(copy) = self.copies.first(cx.now, data) {
+            if copy.tsn >= self.outstanding.base() && copy.tsn < self.outstanding.next_index() {
+                let chunk = self.outstanding.chunk(copy.tsn);
+                let in_flight = chunk.state == ChunkState::InFlight && chunk.transmissions == 1;
+                if in_flight && !chunk.abandoned && !self.judge(cx).abandons(chunk) {
+                    return Some(copy);
+                }
+            }
+            self.copies.remove(&copy);
+        }
+        None
+    }
+}

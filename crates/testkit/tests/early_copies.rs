@@ -1,0 +1,374 @@
+//! Early copies (`SendOptions::early_copies`) with hand-made packets. The packets of each test are drawn. TSNs count from the sender's initial
+//! TSN, which is 0; the RTT is 40 ms, so copies are 10 ms apart.
+
+use std::time::Duration;
+
+use anabranch_proto::{
+    Association, Config, PathStats, RecoveryRules, Reliability, SchedulerKind, SendOptions, StreamId,
+};
+use anabranch_testkit::fixture::{ALL, FULL, Fixture, MS, config};
+use anabranch_wire::chunk::{Chunk, GapAckBlocks, Sack, TsnList};
+use bytes::Bytes;
+
+const SMALL: usize = 100;
+
+fn rack() -> Config {
+    config().recovery(RecoveryRules::RACK)
+}
+
+/// DATA 0 was sent and acknowledged: the path has an RTT of 40 ms.
+fn begun(config: Config) -> Fixture {
+    let mut fixture = Fixture::new(config, &ALL);
+    send(&mut fixture, SMALL, SendOptions::default());
+    assert_eq!(fixture.sent(), ["DATA 0"]);
+    fixture.script.advance(40 * MS);
+    fixture.sack(1, &[]);
+    fixture
+}
+
+fn copied(copies: u8) -> SendOptions {
+    SendOptions::default().unordered(true).early_copies(copies)
+}
+
+fn send(fixture: &mut Fixture, len: usize, options: SendOptions) {
+    let message = Bytes::from(vec![1; len]);
+    fixture
+        .script
+        .act(|association, now| association.send(now, StreamId(0), message, options))
+        .expect("the send buffer has room");
+}
+
+/// Sends a message with copies; returns what leaves.
+fn sent(fixture: &mut Fixture, copies: u8) -> Vec<String> {
+    send(fixture, SMALL, copied(copies));
+    fixture.sent()
+}
+
+/// The packets that leave in these milliseconds.
+fn within(fixture: &mut Fixture, millis: u32) -> Vec<String> {
+    fixture.script.advance(millis * MS);
+    fixture.sent()
+}
+
+/// A SACK of everything up to `count`, with these duplicate TSNs.
+fn sack_with_duplicates(fixture: &mut Fixture, count: u32, duplicates: &[u32]) {
+    let first = fixture.script.endpoint_tsn;
+    let sack = Chunk::Sack(Sack {
+        cumulative_tsn_ack: first.plus(count).minus(1),
+        a_rwnd: 1_000_000,
+        gap_ack_blocks: GapAckBlocks::default(),
+        duplicate_tsns: TsnList::from_tsns(duplicates.iter().map(|tsn| first.plus(*tsn))),
+    });
+    fixture.script.send(&[sack]);
+}
+
+fn path(fixture: &Fixture) -> PathStats {
+    fixture.script.association().stats().paths.swap_remove(0)
+}
+
+/// Copies sent, and those that the peer did not need.
+fn copies(fixture: &Fixture) -> (u64, u64) {
+    let counters = fixture.counters();
+    (counters.early_copies, counters.early_copies_unnecessary)
+}
+
+// A → DATA 1 → Z
+// A → DATA 1 (10 ms later), DATA 1 (20 ms later), and no more
+#[test]
+fn copies_leave_a_quarter_of_a_round_trip_apart() {
+    let mut fixture = begun(rack());
+    assert_eq!(sent(&mut fixture, 2), ["DATA 1"]);
+    assert_eq!(within(&mut fixture, 9), [""; 0]);
+    assert_eq!(within(&mut fixture, 1), ["DATA 1"]);
+    assert_eq!(within(&mut fixture, 9), [""; 0]);
+    assert_eq!(within(&mut fixture, 1), ["DATA 1"]);
+    assert_eq!(within(&mut fixture, 19), [""; 0]);
+    assert_eq!(copies(&fixture), (2, 0));
+}
+
+// A → DATA 1 → Z
+// A → DATA 2, DATA 1 (6 ms later) → Z
+/// A packet that leaves anyway takes a copy that is due soon.
+#[test]
+fn a_copy_shares_a_packet_with_data() {
+    let mut fixture = begun(rack());
+    sent(&mut fixture, 1);
+    fixture.script.advance(4 * MS);
+    assert_eq!(sent(&mut fixture, 0), ["DATA 2"], "6 ms too early");
+    fixture.script.advance(2 * MS);
+    assert_eq!(sent(&mut fixture, 0), ["DATA 3, DATA 1"]);
+}
+
+// A → DATA 1 → Z → SACK 1
+/// An acknowledged chunk is not copied.
+#[test]
+fn an_acknowledgement_ends_the_copies() {
+    let mut fixture = begun(rack());
+    sent(&mut fixture, 3);
+    assert_eq!(within(&mut fixture, 10), ["DATA 1"]);
+    fixture.sack(2, &[]);
+    assert_eq!(within(&mut fixture, 30), [""; 0]);
+}
+
+// A → DATA 1, 2 → Z → SACK 2 (gap: 1 is missing)
+#[test]
+fn a_chunk_that_a_gap_ack_block_lists_is_not_copied() {
+    let mut fixture = begun(rack());
+    sent(&mut fixture, 0);
+    sent(&mut fixture, 2);
+    fixture.sack(1, &[(2, 2)]);
+    within(&mut fixture, 9);
+    assert_eq!(copies(&fixture), (0, 0));
+    fixture.script.advance(30 * MS);
+    assert_eq!(copies(&fixture), (0, 0));
+}
+
+// A → DATA 1 → Z; a copy arrives 20 ms after it leaves
+/// Copies leave so close together that they arrive before the deadline, and not at all if they cannot.
+#[test]
+fn a_copy_that_would_be_late_is_not_sent() {
+    for (lifetime, expected) in [(20, 0), (21, 1), (40, 3)] {
+        let mut fixture = begun(rack());
+        let reliability = Reliability::Lifetime(lifetime * MS);
+        send(&mut fixture, SMALL, copied(3).reliability(reliability));
+        fixture.sent();
+        fixture.script.advance(39 * MS);
+        assert_eq!(copies(&fixture).0, expected, "{lifetime} ms");
+    }
+}
+
+// A → DATA 1 → lost
+// A → DATA 2, DATA 1 → Z → SACK 1, 2
+/// The peer got the chunk once: the original was lost. The window is reduced as for any other loss, although nothing is retransmitted.
+#[test]
+fn a_copy_hides_no_loss() {
+    let mut fixture = begun(rack());
+    sent(&mut fixture, 1);
+    fixture.script.advance(10 * MS);
+    assert_eq!(fixture.sent(), ["DATA 1"]);
+    sent(&mut fixture, 0);
+    let before = path(&fixture);
+    fixture.script.advance(40 * MS);
+    fixture.sack(3, &[]);
+    let after = path(&fixture);
+    assert_eq!(after.fast_recoveries, before.fast_recoveries + 1);
+    assert!(after.cwnd < before.cwnd, "{} of {}", after.cwnd, before.cwnd);
+    assert_eq!(copies(&fixture), (1, 0));
+    assert_eq!(fixture.counters().retransmissions_fast, 0);
+    // A late duplicate does not restore the window.
+    sack_with_duplicates(&mut fixture, 3, &[1]);
+    assert_eq!(path(&fixture).cwnd, after.cwnd);
+}
+
+// A → DATA 1 → lost; A → DATA 1 (copy, late) → Z; A → DATA 2, 3, 4 → Z → SACK 2, 3, 4 (gap: 1 is missing)
+// A → DATA 1 (retransmitted) → Z → SACK 4, duplicate 1
+/// RACK declared the chunk lost, and it was; the duplicate is that of the copy. The reduction of the window stays.
+#[test]
+fn a_duplicate_of_a_copied_chunk_disproves_no_loss() {
+    let mut fixture = begun(rack());
+    sent(&mut fixture, 1);
+    assert_eq!(within(&mut fixture, 10), ["DATA 1"]);
+    for _ in 0..3 {
+        sent(&mut fixture, 0);
+    }
+    fixture.script.advance(40 * MS);
+    fixture.sack(1, &[(2, 4)]);
+    fixture.script.advance(20 * MS);
+    assert_eq!(fixture.sent(), ["DATA 1"], "the retransmission");
+    let reduced = path(&fixture).cwnd;
+    // The first duplicate is explained by the copy, the second one by the retransmission.
+    sack_with_duplicates(&mut fixture, 5, &[1]);
+    sack_with_duplicates(&mut fixture, 5, &[1]);
+    assert_eq!(fixture.counters().reductions_undone, 0);
+    assert!(path(&fixture).cwnd <= reduced + FULL);
+}
+
+// A → DATA 1 → Z → SACK 1
+// A → DATA 2, DATA 1 → Z → SACK 2, duplicate 1
+/// The peer got the chunk twice: nothing was lost, and nothing was retransmitted without need.
+#[test]
+fn a_duplicate_shows_that_nothing_was_lost() {
+    let mut fixture = begun(rack());
+    sent(&mut fixture, 1);
+    fixture.script.advance(10 * MS);
+    fixture.sent();
+    sent(&mut fixture, 0);
+    let before = path(&fixture);
+    fixture.script.advance(30 * MS);
+    fixture.sack(2, &[]);
+    fixture.script.advance(10 * MS);
+    sack_with_duplicates(&mut fixture, 3, &[1]);
+    let after = path(&fixture);
+    assert_eq!(after.fast_recoveries, before.fast_recoveries);
+    assert!(after.cwnd >= before.cwnd);
+    assert_eq!(copies(&fixture), (1, 1));
+    assert_eq!(fixture.counters().retransmissions_spurious, 0);
+}
+
+// A → DATA 1 → Z; A → DATA 1 (10 ms later) → Z; A → DATA 2 → Z
+// Z → SACK 1 after 60 ms → A; or Z → SACK 2 → A, SACK 1 → A
+/// Karn's algorithm: a copied chunk gives no RTT sample once something that left after its copy is acknowledged.
+#[test]
+fn only_a_chunk_that_arrived_before_its_copy_gives_a_sample() {
+    let begin = || {
+        let mut fixture = begun(rack());
+        sent(&mut fixture, 1);
+        assert_eq!(within(&mut fixture, 10), ["DATA 1"]);
+        sent(&mut fixture, 0);
+        fixture.script.advance(45 * MS);
+        fixture
+    };
+    let mut fixture = begin();
+    let before = path(&fixture).srtt;
+    fixture.sack(2, &[]);
+    assert_ne!(path(&fixture).srtt, before);
+    let mut fixture = begin();
+    fixture.sack(1, &[(2, 2)]);
+    let before = path(&fixture).srtt;
+    fixture.script.advance(5 * MS);
+    fixture.sack(3, &[]);
+    assert_eq!(path(&fixture).srtt, before);
+}
+
+// A → DATA 1 to 32 → Z, as much as the window allows; the copies of the first wait for an acknowledgement
+#[test]
+fn copies_wait_for_the_congestion_window() {
+    let mut settings = rack();
+    settings.initial_window = Some(4);
+    let mut fixture = begun(settings);
+    let window = path(&fixture).cwnd;
+    for _ in 0..12 {
+        send(&mut fixture, FULL, copied(1));
+    }
+    let packets = fixture.sent().len();
+    assert!(packets < 12, "the window is full: {packets}");
+    assert!(path(&fixture).flight_size >= window);
+    assert_eq!(within(&mut fixture, 30), [""; 0], "no copies beyond the window");
+    assert_eq!(copies(&fixture), (0, 0));
+    fixture.sack(1 + packets as u32, &[]);
+    assert!(!fixture.sent().is_empty());
+}
+
+/// Copies count as in flight: they leave less room for data.
+#[test]
+fn copies_take_room_in_the_congestion_window() {
+    let mut settings = rack();
+    settings.initial_window = Some(6);
+    let mut fixture = begun(settings);
+    let window = path(&fixture).cwnd;
+    for _ in 0..2 {
+        send(&mut fixture, FULL, copied(1));
+    }
+    fixture.sent();
+    assert_eq!(within(&mut fixture, 10).len(), 2);
+    for _ in 0..12 {
+        send(&mut fixture, FULL, SendOptions::default());
+    }
+    let packets = fixture.sent().len();
+    let with_copies = (packets + 4) * (FULL + 16);
+    assert!(
+        with_copies >= window && with_copies < window + FULL + 16,
+        "{packets} in {window}"
+    );
+}
+
+/// The window has room for one more packet, and data waits for the pacer: the copy waits too.
+#[test]
+fn copies_leave_the_window_to_data_as_urgent() {
+    let mut settings = rack();
+    settings.initial_window = Some(4);
+    let mut fixture = begun(settings);
+    send(&mut fixture, SMALL, copied(1));
+    fixture.sent();
+    for _ in 0..12 {
+        send(&mut fixture, FULL, SendOptions::default());
+    }
+    let full = fixture.sent().len() as u32;
+    fixture.script.advance(20 * MS);
+    assert_eq!(fixture.sent(), [""; 0], "the window is full, and data waits");
+    // Two packets left the network. Data takes their place.
+    fixture.sack(1, &[(2, 3)]);
+    let next = fixture.sent();
+    assert!(
+        !next.is_empty() && next.iter().all(|packet| packet != "DATA 1"),
+        "{full} {next:?}"
+    );
+    assert_eq!(copies(&fixture).0, 0);
+}
+
+// A → DATA 1 to 6 (a file), DATA 7 (urgent), DATA 8 → Z → SACK 6 after 10 ms
+// A → DATA 7 (copy), before more of the file
+#[test]
+fn a_copy_leaves_before_less_urgent_data() {
+    let mut settings = rack();
+    settings.initial_window = Some(7);
+    settings.scheduler = SchedulerKind::Priority;
+    let mut fixture = begun(settings);
+    let set = |association: &mut Association, _| association.set_stream_priority(StreamId(1), 1);
+    fixture.script.act(set).expect("there are priorities");
+    let send_parts = |fixture: &mut Fixture, count| {
+        for _ in 0..count {
+            let part = Bytes::from(vec![1; FULL]);
+            let send = |association: &mut Association, now| {
+                association.send(now, StreamId(1), part, SendOptions::default())
+            };
+            fixture.script.act(send).expect("there is room");
+        }
+    };
+    send_parts(&mut fixture, 6);
+    assert_eq!(fixture.sent().len(), 6);
+    assert_eq!(sent(&mut fixture, 1), ["DATA 7"]);
+    send_parts(&mut fixture, 6);
+    assert_eq!(fixture.sent(), ["DATA 8"], "the rest waits for the window");
+    // The SACK opens the window at the time at which the copy is due.
+    fixture.script.advance(9 * MS);
+    fixture.sack(1, &[]);
+    fixture.script.advance(MS);
+    assert_eq!(fixture.sent(), [""; 0], "the copy waits for the window too");
+    fixture.sack(7, &[]);
+    let next = fixture.sent();
+    assert_eq!(next[..2], ["DATA 7", "DATA 9"], "{next:?}");
+}
+
+// A → DATA 1, DATA 2 (with copies) → lost, and no acknowledgement
+/// Two round-trip times later the copies are no longer in the network, whatever became of them: they keep no data from leaving.
+#[test]
+fn lost_copies_do_not_close_the_window() {
+    let mut settings = rack();
+    settings.initial_window = Some(4);
+    let mut fixture = begun(settings);
+    let window = path(&fixture).cwnd;
+    let full = window / (FULL + 16);
+    send(&mut fixture, FULL, copied(2));
+    within(&mut fixture, 70);
+    for _ in 0..full {
+        send(&mut fixture, FULL, SendOptions::default());
+    }
+    let early = fixture.sent().len();
+    assert_eq!(early, full - 3, "the chunk and its copies take room");
+    fixture.script.advance(35 * MS);
+    send(&mut fixture, FULL, SendOptions::default());
+    assert_eq!(fixture.sent().len(), 2, "the room of two copies");
+}
+
+/// Copies need RACK: nothing else tells losses and duplicates apart.
+#[test]
+fn there_are_no_copies_without_rack() {
+    let mut fixture = begun(config());
+    sent(&mut fixture, 2);
+    assert_eq!(within(&mut fixture, 30), [""; 0]);
+    assert_eq!(copies(&fixture), (0, 0));
+}
+
+/// No timer is left behind if the association ends while copies are planned.
+#[test]
+fn copies_end_with_the_association() {
+    let mut fixture = begun(rack());
+    sent(&mut fixture, 3);
+    fixture
+        .script
+        .act(|association, now| association.abort(now, Bytes::new()));
+    fixture.script.skip_answers();
+    fixture.script.advance(Duration::from_secs(1));
+    assert_eq!(fixture.counters().early_copies, 0);
+}
