@@ -17,6 +17,9 @@ const MOST_RETRANSMISSIONS: u64 = 100;
 /// The limit of `--selective-forward-tsn`: half of the largest reasonable congestion window, in packets.
 const FARTHEST: u64 = 10_000;
 
+/// The limit of `--early-copies`: more are rarely sent, because the acknowledgement arrives before.
+pub(crate) const MOST_COPIES: u8 = 10;
+
 /// Each argument names this heading: on the struct, it would also apply to the arguments that are flattened after it.
 const HEADING: &str = "Partial reliability (abandon late messages)";
 
@@ -36,6 +39,16 @@ pub(crate) struct Persist {
     /// [default: never]
     #[arg(long, help_heading = HEADING, value_name = "NUMBER", allow_negative_numbers = true)]
     pr_priority: Option<u32>,
+}
+
+/// Early copies of messages.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Copies {
+    /// Send a message again this many times (0 to 10) while it is not acknowledged, a quarter of the round-trip time apart: for
+    /// messages that are useful for less than two round-trip times
+    #[arg(long, help_heading = HEADING, value_name = "NUMBER", default_value_t = 0,
+        value_parser = clap::value_parser!(u8).range(..=i64::from(MOST_COPIES)))]
+    pub(crate) early_copies: u8,
 }
 
 /// The extensions that are offered to the peer.
@@ -223,6 +236,12 @@ pub(crate) fn lines(counters: &Counters) -> Vec<String> {
     if !told.is_empty() {
         lines.push(told.join(", "));
     }
+    if counters.early_copies > 0 {
+        lines.push(format!(
+            "early copies: {} sent, {} of them unnecessary",
+            counters.early_copies, counters.early_copies_unnecessary,
+        ));
+    }
     if counters.freed_early_bytes > 0 {
         lines.push(format!(
             "{} freed early because of NR-SACK",
@@ -237,6 +256,7 @@ pub(crate) fn to_json(counters: &Counters) -> Value {
     json!({
         "abandoned_sent": counters.abandoned_sent, "abandoned_unsent": counters.abandoned_unsent,
         "early_discards": counters.early_discards,
+        "early_copies": counters.early_copies, "early_copies_unnecessary": counters.early_copies_unnecessary,
         "forward_tsns_sent": counters.forward_tsns_sent, "forward_tsns_received": counters.forward_tsns_received,
         "selective_notices_sent": counters.selective_notices_sent,
         "selective_notices_received": counters.selective_notices_received,

@@ -25,7 +25,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::local::Local;
 use crate::options::{Carry, OUTPUT, Observe, first};
-use crate::reliability::Persist;
+use crate::reliability::{Copies, Persist};
 use crate::scheduling::Schedule;
 use crate::units;
 use plan::{MAX_SIZE, MAX_STREAMS, MAX_TIME, MIN_SIZE, Plan, Until};
@@ -148,6 +148,8 @@ struct ClientArgs {
     #[command(flatten)]
     persist: Persist,
     #[command(flatten)]
+    copies: Copies,
+    #[command(flatten)]
     schedule: Schedule,
     #[command(flatten)]
     carry: Carry,
@@ -204,6 +206,7 @@ impl ClientArgs {
             },
             rate: self.rate,
             reliability: self.persist.reliability(),
+            early_copies: self.copies.early_copies,
         }
     }
 }

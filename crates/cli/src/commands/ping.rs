@@ -15,7 +15,7 @@ use crate::interrupt::Interrupt;
 use crate::negotiated;
 use crate::options::{Carry, Observe};
 use crate::output::Output;
-use crate::reliability::{self, Persist};
+use crate::reliability::{self, Copies, Persist};
 use crate::units;
 
 /// The largest message, in bytes: an echo is reassembled in memory to be compared.
@@ -66,6 +66,8 @@ pub(crate) struct PingArgs {
     wait: Duration,
     #[command(flatten)]
     persist: Persist,
+    #[command(flatten)]
+    copies: Copies,
     #[command(flatten)]
     pub(crate) carry: Carry,
     #[command(flatten)]
@@ -247,7 +249,8 @@ async fn send_all(args: &PingArgs, association: &Association, board: &Mutex<Boar
         let options = SendOptions::default()
             .ppid(PPID)
             .context(number)
-            .reliability(args.persist.reliability());
+            .reliability(args.persist.reliability())
+            .early_copies(args.copies.early_copies);
         association
             .send_with(StreamId(args.stream), payload(number, args.size), options)
             .await?;

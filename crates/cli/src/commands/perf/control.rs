@@ -169,6 +169,7 @@ mod tests {
             until: Until::Time(Duration::from_secs(1)),
             rate: None,
             reliability: Reliability::Retransmissions(1),
+            early_copies: 2,
         };
         let all = [
             Control::Echo { number: 3 },

@@ -5,7 +5,8 @@ use std::time::Duration;
 use anabranch::Reliability;
 use serde_json::{Value, json};
 
-use crate::{reliability, units};
+use crate::reliability::{self, MOST_COPIES};
+use crate::units;
 
 /// The smallest message, in bytes: it has room for its number and time.
 pub(super) const MIN_SIZE: u64 = 16;
@@ -58,6 +59,8 @@ pub(super) struct Plan {
     pub(super) rate: Option<u64>,
     /// The reliability policy of each message.
     pub(super) reliability: Reliability,
+    /// Early copies of each message.
+    pub(super) early_copies: u8,
 }
 
 impl Direction {
@@ -150,7 +153,7 @@ impl Plan {
         json!({
             "size": self.size, "streams": self.streams, "unordered": self.unordered, "forward": self.forward,
             "reverse": self.reverse, "seconds": seconds, "bytes": bytes, "rate": self.rate,
-            "reliability": reliability_to_json(self.reliability),
+            "reliability": reliability_to_json(self.reliability), "early_copies": self.early_copies,
         })
     }
 
@@ -191,6 +194,11 @@ impl Plan {
             rate: value["rate"].as_u64(),
             reliability: reliability_from_json(&value["reliability"])
                 .ok_or("this server does not support the reliability policy")?,
+            // Older clients do not say.
+            early_copies: value["early_copies"]
+                .as_u64()
+                .unwrap_or(0)
+                .min(MOST_COPIES.into()) as u8,
         })
     }
 }
@@ -232,6 +240,7 @@ pub(super) mod tests {
             until: Until::Bytes(9_001),
             rate: Some(10_000_000),
             reliability: Reliability::Reliable,
+            early_copies: 0,
         }
     }
 
@@ -260,6 +269,7 @@ pub(super) mod tests {
             },
             Plan {
                 reliability: Reliability::Retransmissions(0),
+                early_copies: 3,
                 ..plan()
             },
             Plan {

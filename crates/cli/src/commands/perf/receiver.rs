@@ -172,6 +172,7 @@ mod tests {
             until: Until::Bytes(1),
             rate: None,
             reliability: Reliability::Reliable,
+            early_copies: 0,
         };
         Arrivals::new(&plan, Clock::start())
     }

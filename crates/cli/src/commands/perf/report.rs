@@ -397,6 +397,7 @@ mod tests {
         until: Until::Bytes(100),
         rate: None,
         reliability: Reliability::Reliable,
+        early_copies: 0,
     };
 
     fn outcome(sent: Option<Sent>, received: Option<Received>) -> Outcome {

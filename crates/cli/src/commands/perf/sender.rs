@@ -99,7 +99,8 @@ pub(super) async fn send_all(
     let options = SendOptions::default()
         .ppid(DATA_PPID)
         .unordered(plan.unordered)
-        .reliability(plan.reliability);
+        .reliability(plan.reliability)
+        .early_copies(plan.early_copies);
     let streams = u64::from(plan.streams);
     let mut count = 0;
     while count < plan.messages() && !*stop.borrow() {

@@ -438,6 +438,7 @@ mod tests {
             until: Until::Time(Duration::from_secs(3600)),
             rate: None,
             reliability: Reliability::Reliable,
+            early_copies: 0,
         };
         let voice = Voice {
             output: Output::Json,
