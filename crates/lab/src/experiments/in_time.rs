@@ -3,16 +3,17 @@
 
 use std::time::Duration;
 
-use anabranch_netsim::{Generator, LinkConfig, LossModel, QueueLimit};
+use anabranch_netsim::{LinkConfig, LossModel, QueueLimit};
 use anabranch_proto::controller::{BbrConfig, CongestionControl};
 use anabranch_proto::{Config, Reliability, SendOptions, Timestamp};
 
+use super::timely::Traffic;
 use crate::claim::{Bound, Claim};
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric, ours};
 use crate::results::Results;
 use crate::stage::{Awaited, Demand, Measures, Messages, Record, Scenario, Stage, TcpFlows};
 use crate::statistics::quantile;
-use crate::traffic::{Class, Regular, Submission};
+use crate::traffic::Class;
 use crate::trial::{Knob, Trial};
 
 /// Before this time, the association set-up survives two losses, and TCP finishes its slow start.
@@ -128,53 +129,6 @@ pub(super) fn experiment() -> Experiment {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Traffic {
-    Game,
-    Control,
-    Video,
-}
-
-impl Traffic {
-    const ALL: [Self; 3] = [Self::Game, Self::Control, Self::Video];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Game => "game",
-            Self::Control => "control",
-            Self::Video => "video",
-        }
-    }
-
-    /// The time within which a message is useful.
-    fn deadline(self) -> Duration {
-        Duration::from_millis(match self {
-            Self::Game => 100,
-            Self::Control => 500,
-            Self::Video => 200,
-        })
-    }
-
-    fn schedule(self, seed: u64) -> Box<dyn Iterator<Item = Submission> + Send> {
-        let regular =
-            |a_second, len| Regular::new(seed, MESSAGES_BEGIN, Duration::from_secs(1) / a_second, len, 0);
-        match self {
-            Self::Game => Box::new(regular(60, 100)),
-            Self::Control => Box::new(regular(10, 64)),
-            Self::Video => {
-                let mut random = Generator::of_process(seed, "frames");
-                let frame = move |(number, frame): (usize, Submission)| {
-                    let usual = (4 << 10) + random.below(8 << 10) as usize;
-                    let is_key = number % 60 == 30;
-                    let len = if is_key { 40 << 10 } else { usual };
-                    Submission { len, ..frame }
-                };
-                Box::new(regular(30, 1).enumerate().map(frame))
-            }
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sender {
     /// No association: TCP alone.
     Nobody,
@@ -236,7 +190,7 @@ fn cells(extent: Extent) -> Vec<Cell> {
             Stage::new(scenario, move |record| numbers(traffic, record)).usual(true),
         )
     };
-    let alone = Traffic::ALL
+    let alone = [Traffic::Game, Traffic::Control, Traffic::Video]
         .into_iter()
         .flat_map(|traffic| LOSSES.into_iter().map(move |loss| (traffic, loss)))
         .flat_map(|(traffic, loss)| ALONE.map(|sender| (traffic, loss, sender, false)));
@@ -268,7 +222,7 @@ fn scenario(
         messages: (sender != Sender::Nobody).then(|| Messages {
             connect: Timestamp::ZERO,
             classes: vec![Class::from(sender.options(traffic))],
-            demand: Demand::Scheduled(traffic.schedule(trial.seed)),
+            demand: Demand::Scheduled(traffic.schedule(trial.seed, MESSAGES_BEGIN)),
             awaited: Awaited::All,
         }),
         tcp: beside_tcp.then(|| TcpFlows::linux(true, vec![Timestamp::ZERO])),
@@ -377,19 +331,4 @@ fn claims() -> Vec<Claim> {
         )
         .must(),
     ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_video_has_two_megabits_a_second() {
-        let frames: Vec<Submission> = Traffic::Video.schedule(1).take(30 * 60).collect();
-        let bytes: usize = frames.iter().map(|frame| frame.len).sum();
-        let rate = bytes as f64 * 8e-6 / 60.0;
-        assert!((2.0..2.2).contains(&rate), "{rate} Mbit/s");
-        let keys = frames.iter().filter(|frame| frame.len == 40 << 10).count();
-        assert_eq!(keys, 30);
-    }
 }

@@ -11,11 +11,13 @@ pub(crate) mod pair;
 mod priority_deadlines;
 mod recovery;
 mod retransmission_queue;
+mod rivals;
 mod stream_drift;
 mod stream_priority;
 mod tcp;
 mod tcp_cubic;
 mod time_sensitive;
+mod timely;
 
 use anabranch_proto::Config;
 
@@ -42,6 +44,7 @@ pub fn all() -> Vec<Experiment> {
         tcp_cubic::experiment(),
         in_time::experiment(),
         beside_tcp::experiment(),
+        rivals::experiment(),
     ]
 }
 
