@@ -11,7 +11,7 @@ use anabranch::{
 use bytes::Bytes;
 
 use crate::record::arrived;
-use crate::traffic::{file_part, generate, taken};
+use crate::traffic::{Traffic, file_part, generate, taken};
 use crate::{Job, Outcome, Rival, Side};
 
 const MESSAGES: StreamId = StreamId(0);
@@ -34,7 +34,7 @@ pub(crate) const RIVALS: &[Rival] = &[
     Rival::new(
         "anabranch-best",
         "anabranch",
-        "Config::low_latency(), early discard, selective forward TSN; unordered, lifetime = deadline",
+        "Config::low_latency(); unordered, lifetime = deadline; three early copies, one of video frames; two paths: failover",
     )
     .with_paths(),
 ];
@@ -66,12 +66,15 @@ fn settings(job: &Job) -> (Config, SendOptions) {
             (Config::default().congestion_control(bbr), SendOptions::default())
         }
         "anabranch-low-latency" => (Config::low_latency(), expiring),
-        "anabranch-best" => (discarding(Config::low_latency()), expiring),
+        "anabranch-best" => (
+            Config::low_latency(),
+            expiring.early_copies(if job.traffic == Traffic::Video { 1 } else { 3 }),
+        ),
         _ => (Config::default(), SendOptions::default()),
     }
 }
 
-/// Binds to one address, or to all addresses of --local and then uses the paths between them at once.
+/// Binds to one address, or to all addresses of --local, and then uses the paths between them at once or for failover.
 fn bind(side: Side, job: &Job, mut config: Config) -> Outcome<Endpoint> {
     let port = if side == Side::Receiver {
         job.addr.port()
@@ -88,9 +91,12 @@ fn bind(side: Side, job: &Job, mut config: Config) -> Outcome<Endpoint> {
     }
     config = config.with_fast_failover();
     config.local_addresses.clone_from(&job.local);
-    config.multipath.mode = MultipathMode::Eca;
-    // The two paths share no bottleneck.
-    config.multipath.congestion = CoupledControl::Uncoupled;
+    // Early copies need acknowledgements that do not name transmissions.
+    if job.rival != "anabranch-best" {
+        config.multipath.mode = MultipathMode::Eca;
+        // The two paths share no bottleneck.
+        config.multipath.congestion = CoupledControl::Uncoupled;
+    }
     let addresses: Vec<_> = job.local.iter().map(|ip| SocketAddr::new(*ip, port)).collect();
     Ok(Endpoint::builder().config(config).bind_all(&addresses)?)
 }
