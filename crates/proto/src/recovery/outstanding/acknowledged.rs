@@ -377,7 +377,11 @@ impl Newly {
                         None if tail.as_ref().is_some_and(|tail| tail.is_asked(no)) => Evidence::Asked,
                         None => Evidence::LastSending,
                     };
-                    let arrival = detector.on_acknowledged(chunk.path, no, sending, evidence);
+                    let arrival = match detector.on_acknowledged(chunk.path, no, sending, evidence) {
+                        // The copy may have arrived.
+                        Arrival::Earlier if chunk.is_copied() => Arrival::Sending,
+                        arrival => arrival,
+                    };
                     if let Some(tail) = tail {
                         tail.on_acknowledged(no, sending, arrival);
                     }

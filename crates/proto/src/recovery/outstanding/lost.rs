@@ -177,10 +177,7 @@ impl Loss<'_> {
         } else {
             chunk.state = ChunkState::Lost { timed_out: false };
             self.lost.insert(Run::of(index));
-            // A duplicate of a chunk that was copied would prove nothing.
-            if chunk.copied.is_none() {
-                named::suspect(self.suspects, index, (chunk.path, chunk.sequence));
-            }
+            named::suspect(self.suspects, index, (chunk.path, chunk.sequence));
         }
         let path = &mut self.outcome.paths[chunk.path.index()];
         path.lost += 1;

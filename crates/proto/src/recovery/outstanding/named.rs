@@ -153,13 +153,9 @@ impl Outstanding {
         self::blocks(&kept, first, cumulative)
     }
 
-    /// Remembers the loss of a transmission of the chunk `index`, which may prove spurious. If the chunk was copied, a duplicate would prove
-    /// nothing.
+    /// Remembers the loss of a transmission of the chunk `index`, which may prove spurious.
     pub(super) fn suspect(&mut self, index: u64, sending: (PathId, SendNo)) {
-        let copied = index >= self.base && self.chunk(index).copied.is_some();
-        if !copied {
-            suspect(&mut self.suspects, index, sending);
-        }
+        suspect(&mut self.suspects, index, sending);
     }
 
     /// Chunk `index` arrived twice, or by a transmission that had been declared lost: the retransmission was spurious, and the reordering
