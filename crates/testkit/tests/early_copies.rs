@@ -207,44 +207,18 @@ fn a_duplicate_shows_that_nothing_was_lost() {
     assert_eq!(fixture.counters().retransmissions_spurious, 0);
 }
 
-// A → DATA 1 → lost; A → DATA 2 → Z → SACK 2 (gap: 1 is missing)
-// A → DATA 3 → lost; A → DATA 3 (copy, 4.5 ms later) → Z; A → DATA 1 (retransmitted) → Z
-// Z → SACK 3 → A; or Z → SACK 1, 2 → A, SACK 3 → A
-/// Karn's algorithm: a copied chunk gives no RTT sample once something that left after its copy is acknowledged.
+// A → DATA 1 → Z; A → DATA 1 (10 ms later) → Z → SACK 1 after 45 ms
+/// Nothing that left with the copy, or later, is acknowledged: the chunk itself arrived, and gives an RTT sample. Otherwise, messages with copies
+/// alone would never measure the RTT.
 #[test]
-fn only_a_chunk_that_arrived_before_its_copy_gives_a_sample() {
-    let begin = || {
-        let mut fixture = begun(rack());
-        sent(&mut fixture, 0);
-        sent(&mut fixture, 0);
-        fixture.script.advance(40 * MS);
-        fixture.sack(1, &[(2, 2)]);
-        fixture.script.advance(5 * MS);
-        send(
-            &mut fixture,
-            SMALL,
-            copied(1).reliability(Reliability::Lifetime(29 * MS)),
-        );
-        assert_eq!(fixture.sent(), ["DATA 3"]);
-        assert_eq!(within(&mut fixture, 5), ["DATA 3", "DATA 1"]);
-        fixture
-    };
-    let mut fixture = begin();
+fn a_chunk_that_arrived_before_its_copy_gives_a_sample() {
+    let mut fixture = begun(rack());
     let before = path(&fixture).srtt;
-    fixture.script.advance(37 * MS);
-    fixture.sack(1, &[(2, 3)]);
-    assert_ne!(
-        path(&fixture).srtt,
-        before,
-        "the copy left 37.5 ms ago, DATA 3 42 ms ago"
-    );
-    let mut fixture = begin();
-    fixture.script.advance(40 * MS);
-    fixture.sack(3, &[]);
-    let before = path(&fixture).srtt;
-    fixture.script.advance(2 * MS);
-    fixture.sack(4, &[]);
-    assert_eq!(path(&fixture).srtt, before, "DATA 3 or its copy");
+    sent(&mut fixture, 1);
+    assert_eq!(within(&mut fixture, 10), ["DATA 1"]);
+    fixture.script.advance(35 * MS);
+    fixture.sack(2, &[]);
+    assert!(path(&fixture).srtt > before);
 }
 
 // A → DATA 1 to 4 → Z: the window is full, and no data waits
