@@ -1,5 +1,5 @@
 """The tables, verdicts and pictures of `scripts/rivals`, on the terminal and as a page of the book."""
-import math, os, statistics, sys
+import csv, math, os, statistics, subprocess, sys, tempfile
 
 import kept, pictures
 from grid import LINKS, OURS, SHARED, TABLES, TRAFFIC
@@ -8,6 +8,9 @@ from grid import LINKS, OURS, SHARED, TABLES, TRAFFIC
 STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
 # A flow is fair if a TCP flow beside it keeps this share of its goodput beside another TCP flow.
 FAIR = 0.5
+SIMULATOR = """The experiment `rivals` of the laboratory ([LAB.md](LAB.md#rivals)) has the same cells for Anabranch alone. Where the intervals do not overlap, the
+last column has the difference in percentage points. In the simulator the TCP flow and the file begin at the same time, and the settings and messages are the
+same; the losses are other ones."""
 BESIDE = {"alone": "alone", "file": "beside a file", "tcp": "beside a TCP flow"}
 
 
@@ -146,6 +149,30 @@ def summary(results):
     return ["cells", "number", "first", "level", "behind", "where"], rows
 
 
+def simulate(program):
+    """Our cells in the simulator: a sample for each traffic, link and beside, of the experiment `rivals`."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "rivals.csv")
+        subprocess.run([program, "lab", "run", "rivals", "--only", "sender=best", "--csv", file], check=True, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+        values = {}
+        with open(file, newline="", encoding="utf-8") as rows:
+            for row in csv.DictReader(rows):
+                values.setdefault((row["traffic"], row["link"], row["beside"]), []).append(float(row["in_time_percent"]))
+    return {key: Sample(shares) for key, shares in values.items()}
+
+
+def simulated_table(results, simulated):
+    """Our cells on the testbed and in the simulator, and whether they agree within the intervals."""
+    rows = []
+    for (traffic, link, beside), there in simulated.items():
+        here = results.sample((traffic, link, beside, OURS), "in_time")
+        if here:
+            apart = "" if here.overlaps(there) else f"{here.mean - there.mean:+.1f}"
+            rows.append([f"{traffic} {BESIDE[beside]}", LINKS[link].words, here.told(), there.told(), apart])
+    return ["messages", "link", "testbed, %", "simulator, %", "outside the intervals"], rows
+
+
 def state(records):
     """How the results were made, line by line, warnings first."""
     commits = list(dict.fromkeys(record["commit"] for record in records))
@@ -172,7 +199,7 @@ def state(records):
            f"{statistics.mean(stolen) if stolen else 0:.1%} of them (steal time).")
 
 
-def show(records):
+def show(records, simulated=None):
     results = Results(records)
     print("\n".join(state(records)))
     for tables in (share_tables, cost_tables, fair_tables):
@@ -181,6 +208,9 @@ def show(records):
             kept.table(heads, [[str(value).replace("**", "") for value in row] for row in rows])
     print("\nAnabranch compared with the best rival that leaves TCP its share", end="")
     kept.table(*summary(results))
+    if simulated:
+        print("\nAnabranch on the testbed and in the simulator", end="")
+        kept.table(*simulated_table(results, simulated))
 
 
 def markdown(heads, rows):
@@ -194,7 +224,7 @@ def settings_table(records):
     return markdown(["rival", "version", "settings"], [[f"`{name}`", record["version"], record["settings"]] for name, record in newest.items()])
 
 
-def write(folder, records):
+def write(folder, records, simulated=None):
     """Writes the page from its template, `page.md`, and the pictures to a folder."""
     template = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "page.md"), encoding="utf-8").read()
     if not records:
@@ -212,7 +242,8 @@ def write(folder, records):
             "summary": markdown(*summary(results)),
             "pictures": "\n\n".join(f"![{words}]({name})\n\n*{words}*" for name, words in drawn),
             "tables": section("Messages in time", share_tables) + section("Delays and costs", cost_tables) +
-                      section("The TCP flow beside", fair_tables),
+                      section("The TCP flow beside", fair_tables) +
+                      (f"\n## The simulator\n\n{SIMULATOR}\n\n{markdown(*simulated_table(results, simulated))}\n" if simulated else ""),
             "settings": settings_table(records),
         }
     for name, part in parts.items():
