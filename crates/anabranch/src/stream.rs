@@ -195,6 +195,13 @@ impl StreamHandle {
         self.reliability(Reliability::Lifetime(lifetime))
     }
 
+    /// How many early copies each message gets ([`SendOptions::early_copies`]).
+    #[must_use]
+    pub fn early_copies(mut self, copies: u8) -> Self {
+        self.options.early_copies = copies;
+        self
+    }
+
     /// The payload protocol identifier of the messages.
     #[must_use]
     pub fn ppid(mut self, ppid: impl Into<Ppid>) -> Self {
