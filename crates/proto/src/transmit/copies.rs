@@ -75,7 +75,8 @@ impl Sender {
         may.then(|| self.outstanding.chunk(copy.tsn).path)
     }
 
-    /// Adds copies to a packet: those that are due, and with `data` those that will be soon, because this packet costs them nothing. They follow the data of the packet.
+    /// Adds copies to a packet: those that are due, and with `data` those that will be soon, because this packet costs them nothing. They
+    /// follow the data of the packet.
     pub(super) fn push_copies(
         &mut self,
         cx: &mut Cx<'_>,

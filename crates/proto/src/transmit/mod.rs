@@ -2,8 +2,8 @@
 //!
 //! A packet is sent in these steps: `abandonment` drops expired messages (RFC 3758), `eligibility` decides whether a chunk may leave and on
 //! which path (§6.1), `assemble` builds the packet (§6.10) with chunks from `data` and `sources`. A received SACK is processed in
-//! `acknowledgement` (§6.2.1). `copies` sends early copies of urgent chunks. `timeout` has T3-rtx (§6.3.3), `loss_timers` the timers of RACK-TLP (RFC 8985), `peer_window` the peer's
-//! receive window (§6.2.1) and `congestion_echo` ECN.
+//! `acknowledgement` (§6.2.1). `copies` sends early copies of urgent chunks. `timeout` has T3-rtx (§6.3.3), `loss_timers` the timers of
+//! RACK-TLP (RFC 8985), `peer_window` the peer's receive window (§6.2.1) and `congestion_echo` ECN.
 
 mod abandonment;
 mod acknowledgement;
