@@ -76,7 +76,7 @@ class Results:
         first = best if len(level) == 1 else "level: " + ", ".join(level) if len(level) < 4 else f"{len(level)} are level"
         others = {rival: sample for rival, sample in fair.items() if rival != OURS}
         if not ours or not others:
-            return first, ""
+            return first if others else "", ""
         if OURS not in fair:
             return first, "unfair"
         rival = max(others, key=lambda name: others[name].mean)
@@ -173,8 +173,10 @@ def simulated_table(results, simulated):
     return ["messages", "link", "testbed, %", "simulator, %", "outside the intervals"], rows
 
 
-def state(records):
-    """How the results were made, line by line, warnings first."""
+def state(records, cells=None):
+    """How the results were made, line by line, warnings first. `cells`: the number of cells of the whole grid."""
+    if cells and len(records) < cells:
+        yield f"PROVISIONAL: {len(records)} of the {cells} cells of the grid are measured; a cell is compared only with what is measured there"
     commits = list(dict.fromkeys(record["commit"] for record in records))
     if any(commit.endswith("+") for commit in commits):
         yield "PROVISIONAL: measured with changes that were not committed"
@@ -224,7 +226,7 @@ def settings_table(records):
     return markdown(["rival", "version", "settings"], [[f"`{name}`", record["version"], record["settings"]] for name, record in newest.items()])
 
 
-def write(folder, records, simulated=None):
+def write(folder, records, simulated=None, cells=None):
     """Writes the page from its template, `page.md`, and the pictures to a folder."""
     template = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "page.md"), encoding="utf-8").read()
     if not records:
@@ -238,7 +240,7 @@ def write(folder, records, simulated=None):
 
         drawn = pictures.draw(results, folder)
         parts = {
-            "state": "\n\n".join(state(records)),
+            "state": "\n\n".join(state(records, cells)),
             "summary": markdown(*summary(results)),
             "pictures": "\n\n".join(f"![{words}]({name})\n\n*{words}*" for name, words in drawn),
             "tables": section("Messages in time", share_tables) + section("Delays and costs", cost_tables) +
