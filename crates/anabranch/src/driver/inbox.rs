@@ -22,6 +22,16 @@ pub(super) enum Input {
     Icmp(IcmpMessage),
 }
 
+impl Input {
+    /// Bytes of a packet; an ICMP message has none.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Packet(inbound) => inbound.len(),
+            Self::Icmp(_) => 0,
+        }
+    }
+}
+
 /// The result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {

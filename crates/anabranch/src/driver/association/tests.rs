@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anabranch_proto::{CloseReason, Config, PathId, StreamId};
 
+use super::answers;
 use crate::driver::lock;
 use crate::{Association, Endpoint, RecvError, SendError};
 
@@ -129,4 +130,18 @@ async fn an_association_at_work_holds_up_no_other() {
     assert_eq!(got.into_bytes(), "hello", "it waited, and was not lost");
     let ended = within(busy.closed()).await;
     assert!(matches!(ended, CloseReason::AbortedByPeer(_)), "{ended:?}");
+}
+
+#[test]
+fn large_packets_get_one_answer_for_64_kib() {
+    assert_eq!(answers(0, 0), 8);
+    assert_eq!(answers(4, 4 * 1_400), 8);
+    assert_eq!(
+        answers(350, 350 * 1_400),
+        8,
+        "also many: fast retransmission needs several"
+    );
+    assert_eq!(answers(4, 4 * 16_000), 1);
+    assert_eq!(answers(12, 12 * 16_000), 3);
+    assert_eq!(answers(8, 8 * 65_000), 8);
 }
