@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use anabranch_proto::{Config, Event, MessageId, Reliability, SendOptions, StreamId};
+use anabranch_proto::{Config, Event, MessageId, PathStats, Reliability, SendOptions, StreamId};
 use anabranch_wire::chunk::{
     Chunk, ForwardTsn, GapAckBlock, GapAckBlocks, MessageNumber, NrSack, Sack, SkippedStream, TsnList,
     experimental_kind, kind,
@@ -146,6 +146,18 @@ impl Fixture {
         self.script.send(&[sack]);
     }
 
+    /// A SACK of everything up to `count`, with these duplicate TSNs.
+    pub fn sack_with_duplicates(&mut self, count: u32, duplicates: &[u32]) {
+        let first = self.script.endpoint_tsn;
+        let sack = Chunk::Sack(Sack {
+            cumulative_tsn_ack: self.cumulative(count),
+            a_rwnd: self.a_rwnd,
+            gap_ack_blocks: GapAckBlocks::default(),
+            duplicate_tsns: TsnList::from_tsns(duplicates.iter().map(|tsn| first.plus(*tsn))),
+        });
+        self.script.send(&[sack]);
+    }
+
     /// The peer's NR-SACK, with renegable and non-renegable gap ack blocks.
     pub fn nr_sack(&mut self, count: u32, renegable: &[(u32, u32)], nonrenegable: &[(u32, u32)]) {
         let sack = Chunk::NrSack(NrSack {
@@ -190,6 +202,12 @@ impl Fixture {
     #[must_use]
     pub fn counters(&self) -> anabranch_proto::Counters {
         *self.script.association().counters()
+    }
+
+    /// The statistics of the association's path.
+    #[must_use]
+    pub fn path(&self) -> PathStats {
+        self.script.association().stats().paths.swap_remove(0)
     }
 
     /// The congestion window of the association's path, in bytes.

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use anabranch_proto::controller::CongestionControl;
 use anabranch_proto::{
-    Association, Config, PathStats, RecoveryRules, Reliability, SchedulerKind, SendOptions, StreamId,
+    Association, Config, RecoveryRules, Reliability, SchedulerKind, SendOptions, StreamId,
 };
 use anabranch_testkit::fixture::{ALL, FULL, Fixture, MS, config};
-use anabranch_wire::chunk::{Chunk, GapAckBlocks, Sack, TsnList};
 use bytes::Bytes;
 
 const SMALL: usize = 100;
@@ -49,22 +48,6 @@ fn sent(fixture: &mut Fixture, copies: u8) -> Vec<String> {
 fn within(fixture: &mut Fixture, millis: u32) -> Vec<String> {
     fixture.script.advance(millis * MS);
     fixture.sent()
-}
-
-/// A SACK of everything up to `count`, with these duplicate TSNs.
-fn sack_with_duplicates(fixture: &mut Fixture, count: u32, duplicates: &[u32]) {
-    let first = fixture.script.endpoint_tsn;
-    let sack = Chunk::Sack(Sack {
-        cumulative_tsn_ack: first.plus(count).minus(1),
-        a_rwnd: 1_000_000,
-        gap_ack_blocks: GapAckBlocks::default(),
-        duplicate_tsns: TsnList::from_tsns(duplicates.iter().map(|tsn| first.plus(*tsn))),
-    });
-    fixture.script.send(&[sack]);
-}
-
-fn path(fixture: &Fixture) -> PathStats {
-    fixture.script.association().stats().paths.swap_remove(0)
 }
 
 /// Copies sent, and those that the peer did not need.
@@ -148,17 +131,17 @@ fn a_copy_hides_no_loss() {
     fixture.script.advance(10 * MS);
     assert_eq!(fixture.sent(), ["DATA 1"]);
     sent(&mut fixture, 0);
-    let before = path(&fixture);
+    let before = fixture.path();
     fixture.script.advance(40 * MS);
     fixture.sack(3, &[]);
-    let after = path(&fixture);
+    let after = fixture.path();
     assert_eq!(after.fast_recoveries, before.fast_recoveries + 1);
     assert!(after.cwnd < before.cwnd, "{} of {}", after.cwnd, before.cwnd);
     assert_eq!(copies(&fixture), (1, 0));
     assert_eq!(fixture.counters().retransmissions_fast, 0);
     // A late duplicate does not restore the window.
-    sack_with_duplicates(&mut fixture, 3, &[1]);
-    assert_eq!(path(&fixture).cwnd, after.cwnd);
+    fixture.sack_with_duplicates(3, &[1]);
+    assert_eq!(fixture.path().cwnd, after.cwnd);
 }
 
 // A → DATA 1 → lost; A → DATA 1 (copy, late) → Z; A → DATA 2, 3, 4 → Z → SACK 2, 3, 4 (gap: 1 is missing)
@@ -179,7 +162,7 @@ fn a_duplicate_of_a_copied_chunk_disproves_no_loss() {
         fixture.script.advance(10 * MS);
         assert_eq!(fixture.sent(), ["DATA 1"], "the retransmission");
         for _ in 0..duplicates {
-            sack_with_duplicates(&mut fixture, 5, &[1]);
+            fixture.sack_with_duplicates(5, &[1]);
         }
         assert_eq!(fixture.counters().reductions_undone, undone, "{duplicates}");
     }
@@ -195,12 +178,12 @@ fn a_duplicate_shows_that_nothing_was_lost() {
     fixture.script.advance(10 * MS);
     fixture.sent();
     sent(&mut fixture, 0);
-    let before = path(&fixture);
+    let before = fixture.path();
     fixture.script.advance(30 * MS);
     fixture.sack(2, &[]);
     fixture.script.advance(10 * MS);
-    sack_with_duplicates(&mut fixture, 3, &[1]);
-    let after = path(&fixture);
+    fixture.sack_with_duplicates(3, &[1]);
+    let after = fixture.path();
     assert_eq!(after.fast_recoveries, before.fast_recoveries);
     assert!(after.cwnd >= before.cwnd);
     assert_eq!(copies(&fixture), (1, 1));
@@ -213,12 +196,12 @@ fn a_duplicate_shows_that_nothing_was_lost() {
 #[test]
 fn a_chunk_that_arrived_before_its_copy_gives_a_sample() {
     let mut fixture = begun(rack());
-    let before = path(&fixture).srtt;
+    let before = fixture.path().srtt;
     sent(&mut fixture, 1);
     assert_eq!(within(&mut fixture, 10), ["DATA 1"]);
     fixture.script.advance(35 * MS);
     fixture.sack(2, &[]);
-    assert!(path(&fixture).srtt > before);
+    assert!(fixture.path().srtt > before);
 }
 
 // A → DATA 1 to 4 → Z: the window is full, and no data waits
@@ -232,7 +215,7 @@ fn copies_wait_for_the_congestion_window() {
         send(&mut fixture, FULL, copied(1));
     }
     assert_eq!(fixture.sent().len(), 4);
-    assert!(path(&fixture).flight_size >= path(&fixture).cwnd);
+    assert!(fixture.path().flight_size >= fixture.path().cwnd);
     assert_eq!(within(&mut fixture, 20), [""; 0]);
     fixture.sack(2, &[]);
     assert_eq!(
@@ -248,7 +231,7 @@ fn copies_take_room_in_the_congestion_window() {
     let mut settings = rack();
     settings.initial_window = Some(6);
     let mut fixture = begun(settings);
-    let window = path(&fixture).cwnd;
+    let window = fixture.path().cwnd;
     for _ in 0..2 {
         send(&mut fixture, FULL, copied(1));
     }
@@ -333,7 +316,7 @@ fn lost_copies_do_not_close_the_window() {
     let mut settings = rack();
     settings.initial_window = Some(4);
     let mut fixture = begun(settings);
-    let window = path(&fixture).cwnd;
+    let window = fixture.path().cwnd;
     let full = window / (FULL + 16);
     send(&mut fixture, FULL, copied(2));
     within(&mut fixture, 70);

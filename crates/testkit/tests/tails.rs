@@ -3,9 +3,8 @@
 
 use anabranch_proto::Reliability::{self, Reliable};
 use anabranch_proto::controller::CongestionControl;
-use anabranch_proto::{Config, PathStats, RecoveryRules};
+use anabranch_proto::{Config, RecoveryRules};
 use anabranch_testkit::fixture::{ALL, FULL, Fixture, MS, NEVER_AGAIN, config};
-use anabranch_wire::chunk::{Chunk, GapAckBlocks, Sack, TsnList};
 
 fn rack() -> Config {
     config().recovery(RecoveryRules::RACK)
@@ -37,22 +36,6 @@ fn at_timeout(fixture: &mut Fixture) -> Vec<String> {
     fixture.sent()
 }
 
-/// A SACK of everything up to `count`, with these duplicate TSNs.
-fn sack_with_duplicates(fixture: &mut Fixture, count: u32, duplicates: &[u32]) {
-    let first = fixture.script.endpoint_tsn;
-    let sack = Chunk::Sack(Sack {
-        cumulative_tsn_ack: first.plus(count).minus(1),
-        a_rwnd: 1_000_000,
-        gap_ack_blocks: GapAckBlocks::default(),
-        duplicate_tsns: TsnList::from_tsns(duplicates.iter().map(|tsn| first.plus(*tsn))),
-    });
-    fixture.script.send(&[sack]);
-}
-
-fn path(fixture: &Fixture) -> PathStats {
-    fixture.script.association().stats().paths.swap_remove(0)
-}
-
 /// T3-rtx expirations and tail loss probes.
 fn timers(fixture: &Fixture) -> (u64, u64) {
     let counters = fixture.counters();
@@ -67,7 +50,7 @@ fn a_probe_is_the_newest_chunk_that_may_be_retransmitted() {
     let mut fixture = begun(rack());
     sent(&mut fixture, &[Reliable, Reliable, NEVER_AGAIN], FULL);
     assert_eq!(at_timeout(&mut fixture), ["DATA 2"]);
-    assert_eq!((timers(&fixture), path(&fixture).chunks_lost), ((0, 1), 0));
+    assert_eq!((timers(&fixture), fixture.path().chunks_lost), ((0, 1), 0));
 }
 
 // A → DATA 1, 2, 3 (sent once) → lost
@@ -79,7 +62,7 @@ fn a_forward_tsn_is_the_probe_if_nothing_may_be_retransmitted() {
     sent(&mut fixture, &[NEVER_AGAIN; 3], FULL);
     assert_eq!(at_timeout(&mut fixture), ["FORWARD-TSN 3 (0:3)"]);
     assert_eq!(timers(&fixture), (0, 1));
-    let path = path(&fixture);
+    let path = fixture.path();
     assert_eq!(
         (path.flight_size, path.chunks_lost, path.fast_recoveries),
         (0, 3, 1)
@@ -100,7 +83,7 @@ fn no_recovery_begins_with_nothing_to_recover() {
     fixture.send(&[Reliable; 40], FULL);
     fixture.script.advance(39 * MS);
     let packets = fixture.sent().len();
-    let window = path(&fixture).cwnd / (FULL + 16);
+    let window = fixture.path().cwnd / (FULL + 16);
     assert!(window >= 10 && packets >= window, "{packets} of {window}");
 }
 
@@ -123,7 +106,7 @@ fn t3_loses_everything_if_nothing_may_be_retransmitted() {
     let mut fixture = Fixture::new(rack(), &ALL);
     sent(&mut fixture, &[NEVER_AGAIN; 2], FULL);
     assert_eq!(at_timeout(&mut fixture), ["FORWARD-TSN 1 (0:1)"]);
-    assert_eq!((timers(&fixture), path(&fixture).flight_size), ((1, 0), 0));
+    assert_eq!((timers(&fixture), fixture.path().flight_size), ((1, 0), 0));
 }
 
 // A → DATA 1, 2 → lost; A → DATA 2 (probe) → lost; T3; A → DATA 1 → Z
@@ -136,13 +119,13 @@ fn a_probe_after_a_timeout_reduces_nothing() {
     assert_eq!(at_timeout(&mut fixture), ["DATA 2"]);
     assert_eq!(at_timeout(&mut fixture), ["DATA 1"]);
     assert_eq!(timers(&fixture), (1, 1));
-    let threshold = path(&fixture).ssthresh;
+    let threshold = fixture.path().ssthresh;
     fixture.script.advance(40 * MS);
     fixture.sack(2, &[]);
     assert_eq!(fixture.sent(), ["DATA 2"]);
     fixture.script.advance(40 * MS);
     fixture.sack(3, &[]);
-    let path = path(&fixture);
+    let path = fixture.path();
     assert_eq!((path.ssthresh, path.fast_recoveries), (threshold, 0));
 }
 
@@ -156,12 +139,12 @@ fn a_duplicate_of_a_probe_undoes_nothing() {
     fixture.script.advance(40 * MS);
     fixture.sack(1, &[(2, 6)]);
     assert_eq!(fixture.sent(), ["DATA 1"]);
-    let reduced = path(&fixture).cwnd;
+    let reduced = fixture.path().cwnd;
     assert_eq!(at_timeout(&mut fixture), ["DATA 1"]);
     fixture.script.advance(40 * MS);
-    sack_with_duplicates(&mut fixture, 7, &[1]);
+    fixture.sack_with_duplicates(7, &[1]);
     assert_eq!(fixture.counters().reductions_undone, 0);
-    assert!(path(&fixture).cwnd <= reduced + FULL + 16);
+    assert!(fixture.path().cwnd <= reduced + FULL + 16);
 }
 
 // A → DATA 1 … 40; A ← SACK 0, gaps 38–40; A → DATA 1 …, as the window allows
@@ -175,10 +158,10 @@ fn a_loss_is_disproved_before_its_retransmission() {
     fixture.sack(1, &[(38, 40)]);
     let retransmitted = fixture.sent().len() as u32;
     assert!((1..37).contains(&retransmitted), "{retransmitted}");
-    assert_eq!(path(&fixture).chunks_lost, 37);
+    assert_eq!(fixture.path().chunks_lost, 37);
     fixture.script.advance(MS);
     let duplicates: Vec<u32> = (1..=retransmitted).collect();
-    sack_with_duplicates(&mut fixture, 41, &duplicates);
+    fixture.sack_with_duplicates(41, &duplicates);
     assert_eq!(fixture.counters().reductions_undone, 1);
 }
 
@@ -217,9 +200,9 @@ fn a_probe_may_follow_a_forward_tsn() {
 fn a_probe_leaves_before_t3() {
     let mut fixture = Fixture::new(rack(), &ALL);
     (0..8).for_each(|tsn| measure(&mut fixture, tsn, 700));
-    assert!(path(&fixture).rto < 1100 * MS, "{:?}", path(&fixture).rto);
+    assert!(fixture.path().rto < 1100 * MS, "{:?}", fixture.path().rto);
     sent(&mut fixture, &[Reliable], FULL);
-    assert_eq!(fixture.script.advance_to_timeout(), path(&fixture).rto);
+    assert_eq!(fixture.script.advance_to_timeout(), fixture.path().rto);
     assert_eq!(
         (fixture.sent(), timers(&fixture)),
         (vec!["DATA 8".to_owned()], (0, 1))
