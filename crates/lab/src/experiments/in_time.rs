@@ -7,12 +7,11 @@ use anabranch_netsim::{LinkConfig, LossModel, QueueLimit};
 use anabranch_proto::controller::{BbrConfig, CongestionControl};
 use anabranch_proto::{Config, Reliability, SendOptions, Timestamp};
 
-use super::timely::Traffic;
+use super::timely::{DELIVERY, Traffic, delivery};
 use crate::claim::{Bound, Claim};
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric, ours};
 use crate::results::Results;
 use crate::stage::{Awaited, Demand, Measures, Messages, Record, Scenario, Stage, TcpFlows};
-use crate::statistics::quantile;
 use crate::traffic::Class;
 use crate::trial::{Knob, Trial};
 
@@ -80,18 +79,10 @@ const KNOBS: &[Knob] = &[
 ];
 
 const METRICS: &[Metric] = &[
-    metric("in_time", "%", "messages delivered within their deadline"),
-    metric("delivered", "%", "messages delivered, late ones included"),
-    metric(
-        "delay_50",
-        "ms",
-        "submission to delivery, median of the delivered messages",
-    ),
-    metric(
-        "delay_99",
-        "ms",
-        "submission to delivery, 99 % quantile of the delivered messages",
-    ),
+    DELIVERY[0],
+    DELIVERY[1],
+    DELIVERY[2],
+    DELIVERY[3],
     metric("timeouts", "", "T3-rtx expirations"),
     metric(
         "retransmitted",
@@ -233,27 +224,19 @@ fn scenario(
 }
 
 fn numbers(traffic: Traffic, record: &Record) -> Vec<f64> {
-    let submitted: Vec<usize> = record.counted(0).collect();
-    let delay = |number: &usize| {
-        let delivered = record.delivered.of(*number)?;
-        let at = record.submitted[*number].at;
-        Some(delivered.saturating_duration_since(at).as_secs_f64())
-    };
-    let delays: Vec<f64> = submitted.iter().filter_map(delay).collect();
-    let deadline = traffic.deadline().as_secs_f64();
-    let in_time = delays.iter().filter(|delay| **delay <= deadline).count();
     // Messages that were refused because the send buffer was full count as late, as lost messages do.
-    let messages = submitted.len() as f64 + record.refused as f64;
+    let messages = record.counted(0).count() as f64 + record.refused as f64;
+    let [in_time, delivered, median, late] = delivery(traffic, record, messages);
     let sender = &record.last.sender;
     let retransmissions = sender.retransmissions_fast + sender.retransmissions_timeout;
     let (before, after) = (&record.at_begin.links[0], &record.at_end.links[0]);
     let byte_seconds = (after.queue_byte_nanos - before.queue_byte_nanos) as f64 / 1e9;
     let has_tcp = !record.at_end.tcp_bytes.is_empty();
     vec![
-        100.0 * in_time as f64 / messages,
-        100.0 * delays.len() as f64 / messages,
-        1e3 * quantile(&delays, 0.5),
-        1e3 * quantile(&delays, 0.99),
+        in_time,
+        delivered,
+        median,
+        late,
         sender.timeouts as f64,
         100.0 * retransmissions as f64 / sender.data_chunks_sent as f64,
         sender.retransmissions_spurious as f64,

@@ -6,12 +6,11 @@ use std::time::Duration;
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::{Config, CoupledControl, MultipathMode, Reliability, SendOptions, StreamId, Timestamp};
 
-use super::timely::Traffic;
+use super::timely::{DELIVERY, Traffic, delivery};
 use crate::claim::{Bound, Claim};
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric, ours};
 use crate::results::Results;
 use crate::stage::{Awaited, Demand, Measures, Messages, Record, Scenario, Stage, TcpFlows};
-use crate::statistics::quantile;
 use crate::traffic::{Class, Regular, merged};
 use crate::trial::{Knob, Trial};
 
@@ -68,18 +67,10 @@ const KNOBS: &[Knob] = &[Knob {
 }];
 
 const METRICS: &[Metric] = &[
-    metric("in_time", "%", "messages delivered within their deadline"),
-    metric("delivered", "%", "messages delivered, late ones included"),
-    metric(
-        "delay_50",
-        "ms",
-        "submission to delivery, median of the delivered messages",
-    ),
-    metric(
-        "delay_99",
-        "ms",
-        "submission to delivery, 99 % quantile of the delivered messages",
-    ),
+    DELIVERY[0],
+    DELIVERY[1],
+    DELIVERY[2],
+    DELIVERY[3],
     metric("chunks", "", "DATA chunks sent for each message"),
     metric("timeouts", "", "T3-rtx expirations"),
     metric("tcp", "Mbit/s", "goodput of the TCP flow"),
@@ -356,24 +347,17 @@ fn scenario(
 }
 
 fn numbers(traffic: Traffic, record: &Record) -> Vec<f64> {
-    let delay = |number: usize| {
-        let delivered = record.delivered.of(number)?;
-        let at = record.submitted[number].at;
-        Some(delivered.saturating_duration_since(at).as_secs_f64())
-    };
-    let delays: Vec<f64> = record.counted(0).filter_map(delay).collect();
-    let deadline = traffic.deadline().as_secs_f64();
-    let in_time = delays.iter().filter(|delay| **delay <= deadline).count();
     // Messages that were refused because the send buffer was full are not submitted, and count as late.
     let messages = f64::from(traffic.rate()) * record.seconds();
+    let [in_time, delivered, median, late] = delivery(traffic, record, messages);
     let sender = &record.last.sender;
     let chunks = (sender.data_chunks_sent + sender.early_copies) as f64;
     let has_tcp = !record.at_end.tcp_bytes.is_empty();
     vec![
-        100.0 * in_time as f64 / messages,
-        100.0 * delays.len() as f64 / messages,
-        1e3 * quantile(&delays, 0.5),
-        1e3 * quantile(&delays, 0.99),
+        in_time,
+        delivered,
+        median,
+        late,
         chunks / messages,
         sender.timeouts as f64,
         if has_tcp { record.tcp_goodput() } else { f64::NAN },

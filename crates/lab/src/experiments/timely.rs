@@ -1,11 +1,30 @@
-//! Messages that are useful for a limited time: those of the comparison with other transports.
+//! Messages that are useful for a limited time: those of the comparison with other transports, and how many are delivered in time.
 
 use std::time::Duration;
 
 use anabranch_netsim::Generator;
 use anabranch_proto::Timestamp;
 
+use crate::experiment::{Metric, metric};
+use crate::stage::Record;
+use crate::statistics::quantile;
 use crate::traffic::{Regular, Submission};
+
+/// The metrics of [`delivery`].
+pub(super) const DELIVERY: [Metric; 4] = [
+    metric("in_time", "%", "messages delivered within their deadline"),
+    metric("delivered", "%", "messages delivered, late ones included"),
+    metric(
+        "delay_50",
+        "ms",
+        "submission to delivery, median of the delivered messages",
+    ),
+    metric(
+        "delay_99",
+        "ms",
+        "submission to delivery, 99 % quantile of the delivered messages",
+    ),
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Traffic {
@@ -68,6 +87,24 @@ impl Traffic {
             }
         }
     }
+}
+
+/// The numbers of [`DELIVERY`] for class 0, of `messages` in all.
+pub(super) fn delivery(traffic: Traffic, record: &Record, messages: f64) -> [f64; 4] {
+    let delay = |number: usize| {
+        let delivered = record.delivered.of(number)?;
+        let at = record.submitted[number].at;
+        Some(delivered.saturating_duration_since(at).as_secs_f64())
+    };
+    let delays: Vec<f64> = record.counted(0).filter_map(delay).collect();
+    let deadline = traffic.deadline().as_secs_f64();
+    let in_time = delays.iter().filter(|delay| **delay <= deadline).count();
+    [
+        100.0 * in_time as f64 / messages,
+        100.0 * delays.len() as f64 / messages,
+        1e3 * quantile(&delays, 0.5),
+        1e3 * quantile(&delays, 0.99),
+    ]
 }
 
 #[cfg(test)]
