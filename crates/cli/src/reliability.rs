@@ -44,7 +44,7 @@ pub(crate) struct Persist {
 /// Early copies of messages.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Copies {
-    /// Send a message again this many times (0 to 10) while it is not acknowledged, a quarter of the round-trip time apart: for
+    /// Send a message again this many times (0 to 10) while it is not acknowledged, a third of the round-trip time apart: for
     /// messages that are useful for less than two round-trip times
     #[arg(long, help_heading = HEADING, value_name = "NUMBER", default_value_t = 0,
         value_parser = clap::value_parser!(u8).range(..=i64::from(MOST_COPIES)))]

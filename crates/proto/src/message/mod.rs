@@ -67,7 +67,7 @@ pub struct SendOptions {
     /// Whether the receiver is notified of chunks of the message that will not be retransmitted. `None`, the default: as
     /// [`PartialReliabilityConfig::discard_notice`](crate::PartialReliabilityConfig::discard_notice).
     pub discard_notice: Option<DiscardNotice>,
-    /// How many times each chunk of the message is sent again, a quarter of a round-trip time apart, while it is not acknowledged: for short
+    /// How many times each chunk of the message is sent again, a third of a round-trip time apart, while it is not acknowledged: for short
     /// messages that are useful for less than two round-trip times, so that a retransmission would come too late. Copies count in the congestion
     /// window, and they hide no loss from it. More than three are rarely sent, because the acknowledgement arrives before. Needs
     /// [`LossDetection::Rack`](crate::LossDetection::Rack); ECA-SCTP sends none. Default 0.

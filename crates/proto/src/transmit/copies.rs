@@ -33,7 +33,6 @@ impl Sender {
         if let Some(spacing) = spacing(smoothed, useful, left) {
             self.copies.add(PlannedCopy {
                 due: cx.now + spacing,
-                from: cx.now + spacing / 2,
                 tsn: index,
                 left,
             });
@@ -46,7 +45,7 @@ impl Sender {
         if self.copies.is_empty() || self.outstanding.first_lost().is_some() {
             return false;
         }
-        let copy = self.next_copy(cx, false);
+        let copy = self.next_copy(cx);
         copy.is_some_and(|copy| self.class_of(copy) < self.queue.next_class() && self.may_copy(cx, copy))
     }
 
@@ -69,14 +68,13 @@ impl Sender {
             return None;
         }
         self.copies.set_held(false);
-        let copy = self.next_copy(cx, false)?;
+        let copy = self.next_copy(cx)?;
         let may = self.may_copy(cx, copy);
         self.copies.set_held(!may);
         may.then(|| self.outstanding.chunk(copy.tsn).path)
     }
 
-    /// Adds copies to a packet: those that are due, and with `data` those that will be soon, because this packet costs them nothing. They
-    /// follow the data of the packet.
+    /// Adds the copies that are due to a packet, after its `data`.
     pub(super) fn push_copies(
         &mut self,
         cx: &mut Cx<'_>,
@@ -88,7 +86,7 @@ impl Sender {
             return;
         }
         let kind = self.data_kind(cx);
-        while let Some(copy) = self.next_copy(cx, data) {
+        while let Some(copy) = self.next_copy(cx) {
             let chunk = self.outstanding.chunk(copy.tsn);
             let size = chunk.fragment.wire_len();
             let fits = size <= packet.room_for(kind);
@@ -110,10 +108,9 @@ impl Sender {
         }
     }
 
-    /// The first copy that may leave now, in a packet with `data` or alone, and is still of use: its chunk is in flight by its first
-    /// transmission. Others are forgotten.
-    fn next_copy(&mut self, cx: &Cx<'_>, data: bool) -> Option<PlannedCopy> {
-        while let Some(copy) = self.copies.first(cx.now, data) {
+    /// The first copy that is due and still of use: its chunk is in flight by its first transmission. Others are forgotten.
+    fn next_copy(&mut self, cx: &Cx<'_>) -> Option<PlannedCopy> {
+        while let Some(copy) = self.copies.first(cx.now) {
             if copy.tsn >= self.outstanding.base() && copy.tsn < self.outstanding.next_index() {
                 let chunk = self.outstanding.chunk(copy.tsn);
                 let in_flight = chunk.state == ChunkState::InFlight && chunk.transmissions == 1;

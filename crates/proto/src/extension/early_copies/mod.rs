@@ -1,8 +1,9 @@
 //! Early copies of urgent messages. If a message is useful for less than two round-trip times, a retransmission comes too late, because the
 //! loss is known only a round-trip time after the message left. So a chunk of a message with [`SendOptions::early_copies`] is sent again
-//! while it is not acknowledged: a quarter of a round-trip time later, then after another quarter, until the number of copies is reached.
-//! If the deadline is nearer, the copies are closer together, so that all of them can arrive before it. A copy shares the next packet with
-//! data, or leaves alone when it is due. It is an ordinary DATA chunk with the same TSN: any receiver drops the second one (RFC 9260 §6.2).
+//! while it is not acknowledged: a third of a round-trip time later, then after another third, until the number of copies is reached.
+//! If the deadline is nearer, the copies are closer together, so that all of them can arrive before it. A copy never leaves before its time,
+//! although an earlier packet may have room: losses come in bursts, and copies in packets that follow each other share the burst.
+//! It is an ordinary DATA chunk with the same TSN: any receiver drops the second one (RFC 9260 §6.2).
 //!
 //! Copies stay honest:
 //!

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use crate::seq::ExtendedTsn;
 use crate::time::Timestamp;
 
-/// Copies leave this many times in a round-trip time, unless the deadline is near.
-const IN_A_ROUND_TRIP: u32 = 4;
+/// Copies leave this many times in a round-trip time, unless the deadline is near. The third one is due when the acknowledgement arrives, so
+/// it leaves only if that is late.
+const IN_A_ROUND_TRIP: u32 = 3;
 /// The least time between a chunk and its copy, and between two copies: closer together, the same burst of losses would take both.
 const LEAST_SPACING: Duration = Duration::from_millis(1);
 
@@ -23,8 +24,6 @@ pub(crate) fn spacing(round_trip: Duration, useful: Duration, left: u8) -> Optio
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PlannedCopy {
     pub(crate) due: Timestamp,
-    /// From this time on, it may leave in a packet with data.
-    pub(crate) from: Timestamp,
     pub(crate) tsn: ExtendedTsn,
     /// How many copies of the chunk are left, this one included.
     pub(crate) left: u8,
@@ -47,10 +46,9 @@ impl PlannedCopies {
         self.copies.insert(copy);
     }
 
-    /// The first copy, if it may leave now: in a packet with `data`, or alone.
-    pub(crate) fn first(&self, now: Timestamp, data: bool) -> Option<PlannedCopy> {
-        let time = |copy: &PlannedCopy| if data { copy.from } else { copy.due };
-        self.copies.first().filter(|copy| time(copy) <= now).copied()
+    /// The first copy, if it is due.
+    pub(crate) fn first(&self, now: Timestamp) -> Option<PlannedCopy> {
+        self.copies.first().filter(|copy| copy.due <= now).copied()
     }
 
     pub(crate) fn remove(&mut self, copy: &PlannedCopy) {
@@ -77,7 +75,6 @@ mod tests {
         let at = Timestamp::from_millis;
         let copy = |due, tsn| PlannedCopy {
             due: at(due),
-            from: at(due - 5),
             tsn,
             left: 1,
         };
@@ -86,10 +83,8 @@ mod tests {
         planned.add(copy(30, 1));
         planned.add(copy(20, 2));
         assert_eq!(planned.timer(), Some(at(20)));
-        assert_eq!(planned.first(at(19), false), None);
-        assert_eq!(planned.first(at(20), false), Some(copy(20, 2)));
-        assert_eq!(planned.first(at(14), true), None);
-        assert_eq!(planned.first(at(15), true), Some(copy(20, 2)));
+        assert_eq!(planned.first(at(19)), None);
+        assert_eq!(planned.first(at(20)), Some(copy(20, 2)));
         planned.set_held(true);
         assert_eq!(planned.timer(), None);
         planned.set_held(false);
@@ -98,12 +93,12 @@ mod tests {
     }
 
     #[test]
-    fn copies_leave_a_quarter_of_a_round_trip_apart() {
+    fn copies_leave_a_third_of_a_round_trip_apart() {
         let ms = Duration::from_millis;
-        assert_eq!(spacing(ms(80), Duration::MAX, 2), Some(ms(20)));
+        assert_eq!(spacing(ms(60), Duration::MAX, 2), Some(ms(20)));
         assert_eq!(spacing(Duration::from_micros(100), ms(9), 1), Some(ms(1)));
-        assert_eq!(spacing(ms(80), ms(45), 2), Some(ms(15)), "the deadline is near");
-        assert_eq!(spacing(ms(80), ms(1), 2), Some(ms(1)));
-        assert_eq!(spacing(ms(80), Duration::ZERO, 1), None, "too late");
+        assert_eq!(spacing(ms(60), ms(45), 2), Some(ms(15)), "the deadline is near");
+        assert_eq!(spacing(ms(60), ms(1), 2), Some(ms(1)));
+        assert_eq!(spacing(ms(60), Duration::ZERO, 1), None, "too late");
     }
 }
