@@ -64,25 +64,28 @@ class Results:
         return min(shares) >= FAIR if shares else None
 
     def verdict(self, traffic, link, beside):
-        """The first of a cell, and how Anabranch compares with the first rival. Only those that leave TCP its share count."""
+        """The first of a cell, how Anabranch compares with the first rival, and that rival with its lead in percentage points if its mean is
+        higher. Only those that leave TCP its share count."""
         samples = {rival: self.sample((traffic, link, beside, rival), "in_time") for rival in self.rivals}
         ours = samples.get(OURS)
         fair = {rival: sample for rival, sample in samples.items()
                 if sample and (rival == OURS or self.stack(rival) != "anabranch") and self.fair(traffic, beside, rival) is not False}
         if not fair:
-            return "", ""
+            return "", "", None
         best = max(fair, key=lambda rival: fair[rival].mean)
         level = [rival for rival in fair if fair[rival].overlaps(fair[best])]
         first = best if len(level) == 1 else "level: " + ", ".join(level) if len(level) < 4 else f"{len(level)} are level"
         others = {rival: sample for rival, sample in fair.items() if rival != OURS}
         if not ours or not others:
-            return first if others else "", ""
+            return first if others else "", "", None
         if OURS not in fair:
-            return first, "unfair"
+            return first, "unfair", None
         rival = max(others, key=lambda name: others[name].mean)
+        behind = others[rival].mean - ours.mean
+        lead = (rival, behind) if behind > 0 else None
         if ours.overlaps(others[rival]):
-            return first, "level"
-        return first, "first" if ours.mean > others[rival].mean else f"{others[rival].mean - ours.mean:.1f} behind {rival}"
+            return first, "level", lead
+        return first, f"{behind:.1f} behind {rival}" if lead else "first", lead
 
 
 def share_tables(results):
@@ -99,8 +102,8 @@ def share_tables(results):
                         rows.append([rival + (", unfair" if unfair else ""), *(sample.told() if sample else "" for sample in samples)])
                 if rows:
                     verdicts = [results.verdict(traffic, link, beside) for link in columns]
-                    rows.append(["**first**", *(first for first, _ in verdicts)])
-                    rows.append([f"**{OURS}**", *(ours for _, ours in verdicts)])
+                    rows.append(["**first**", *(first for first, _, _ in verdicts)])
+                    rows.append([f"**{OURS}**", *(ours for _, ours, _ in verdicts)])
                     title = f"{traffic} {BESIDE[beside]}" + ("" if group == "shared" else f": {group}")
                     yield title, ["in time in %", *(TABLES[group][link] for link in columns)], rows
 
@@ -140,13 +143,15 @@ def summary(results):
     """In how many cells Anabranch is first or level."""
     rows = []
     for beside in BESIDE:
-        verdicts = {(traffic, link): results.verdict(traffic, link, beside)[1] for traffic in TRAFFIC for link in LINKS
-                    if (traffic, link, beside, OURS) in results.of}
-        behind = [f"{traffic} at {link}: {verdict}" for (traffic, link), verdict in verdicts.items() if verdict not in ("first", "level", "")]
-        count = [sum(verdict == word for verdict in verdicts.values()) for word in ("first", "level")]
-        if verdicts:
-            rows.append([BESIDE[beside], sum(map(bool, verdicts.values())), *count, len(behind), "; ".join(behind)])
-    return ["cells", "number", "first", "level", "behind", "where"], rows
+        cells = {(traffic, link): results.verdict(traffic, link, beside)[1:] for traffic in TRAFFIC for link in LINKS
+                 if (traffic, link, beside, OURS) in results.of}
+        cells = {place: verdict for place, verdict in cells.items() if verdict[0]}
+        words = [word for word, _ in cells.values()]
+        lower = [f"{traffic}, {LINKS[link].words}: {lead[0]} by {lead[1]:.1f}" for (traffic, link), (_, lead) in cells.items() if lead]
+        if cells:
+            first, level = words.count("first"), words.count("level")
+            rows.append([BESIDE[beside], len(cells), first, level, len(cells) - first - level, len(cells) - len(lower), "; ".join(lower)])
+    return ["cells", "number", "first", "level", "behind", "no rival has a higher mean", "where one has, and by how many points"], rows
 
 
 def simulate(program):

@@ -26,7 +26,7 @@ async fn main() -> Result<(), Failure> {
         let (peer, offer) = PeerConnection::offer(socket, config)?;
         println!("give this line to the other program:\n{}", folded(&offer));
         peer.accept_answer(&unfolded(&read(&mut lines, "paste its line here:").await?))?;
-        peer.connected().await.map_err(|end| format!("{end:?}"))?;
+        peer.connected().await?;
         let channel = peer.open(ChannelConfig::new("chat")).await?;
         (peer, channel)
     } else {

@@ -1,12 +1,12 @@
 //! A session on a socket of tokio: peer connections and data channels as handles.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
-use anabranch::{DatagramSocket, Transmit};
+use anabranch::{DatagramSocket, Explained, Transmit};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
@@ -23,6 +23,21 @@ const MOST_ACCEPTED: usize = 1024;
 const DATAGRAM: usize = 65_535;
 /// Datagrams received in a row before other tasks run.
 const IN_A_ROW: usize = 64;
+
+impl fmt::Display for SessionEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dtls(error) => write!(f, "{error}"),
+            Self::Sctp(reason) => write!(f, "the association is over: {}", Explained(reason)),
+            Self::Unreachable => f.write_str(
+                "no path to the peer works; check that its addresses can be reached from here, and that no firewall is between",
+            ),
+            Self::Closed => f.write_str("this side closed the connection"),
+        }
+    }
+}
+
+impl std::error::Error for SessionEnd {}
 
 /// A peer connection for data channels: a [`Session`] and its socket. Cheap to clone. Dropping the last handle, those of its channels
 /// included, closes it.

@@ -61,7 +61,7 @@ fn message(py: Python<'_>, message: Option<anabranch::Message>) -> PyResult<Py<P
 }
 
 /// A copy of the data: bytes, text, a bytearray, or anything else that `memoryview` accepts.
-fn data(value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+pub(crate) fn data(value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     if let Ok(bytes) = value.cast::<PyBytes>() {
         return Ok(Bytes::copy_from_slice(bytes.as_bytes()));
     }

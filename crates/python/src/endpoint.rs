@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use anabranch::{BindError, ConnectOptions, DtlsConfig, Endpoint as RustEndpoint, Fingerprint, Trust};
+use anabranch::{BindError, Config, ConnectOptions, DtlsConfig, Endpoint as RustEndpoint, Fingerprint, Trust};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -10,12 +10,12 @@ use crate::association::Association;
 use crate::failure::Failure;
 use crate::operation::{begin, nothing};
 use crate::runtime::Owned;
-use crate::settings::{address, config};
+use crate::settings::{address, changed};
 
 /// A certificate with its key, for DTLS.
 #[pyclass(frozen, module = "anabranch._native")]
 pub(crate) struct Certificate {
-    certificate: anabranch::Certificate,
+    pub(crate) certificate: anabranch::Certificate,
 }
 
 #[pymethods]
@@ -72,7 +72,7 @@ pub(crate) fn bind(
     max_associations: Option<usize>,
     linger: Option<f64>,
 ) -> PyResult<Py<PyAny>> {
-    let mut builder = RustEndpoint::builder().config(config(settings)?);
+    let mut builder = RustEndpoint::builder().config(changed(Config::default(), settings)?);
     if let Some(certificate) = certificate {
         let dtls = DtlsConfig::new(certificate.certificate.clone()).trust(trust(fingerprints)?);
         builder = builder.dtls(dtls);

@@ -73,4 +73,19 @@ classes! {
     anabranch::ReconfigurationError: |_error| "ReconfigurationError";
     anabranch::CertificateError: |_error| "CertificateError";
     anabranch::FingerprintError: |_error| "CertificateError";
+    anabranch_datachannel::SessionError: |error| match error {
+        anabranch_datachannel::SessionError::Local(_) | anabranch_datachannel::SessionError::Sctp(_) => "SettingError",
+        _ => "ConnectError",
+    };
+    anabranch_datachannel::SessionEnd: |_error| "ConnectError";
+    anabranch_datachannel::OpenError: |error| match error {
+        anabranch_datachannel::OpenError::Refused => "ClosedError",
+        anabranch_datachannel::OpenError::NotConnected => "ConnectError",
+        _ => "SettingError",
+    };
+    anabranch_datachannel::ChannelSendError: |error| match error {
+        anabranch_datachannel::ChannelSendError::Closed => "ClosedError",
+        anabranch_datachannel::ChannelSendError::Full => "BufferFullError",
+        _ => "SendError",
+    };
 }

@@ -11,11 +11,13 @@ use anabranch_lab::{
     Cell, CellResults, Claim, Conditions, Experiment, Extent, Judgement, Knobs, Known, Results, Trial,
     did_you_mean, experiment_from_toml, experiments,
 };
-use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{ArrayRef, Float64Array, RecordBatch, RecordBatchIterator, StringArray, UInt64Array};
+use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{DataType, Field, Schema};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3_arrow::PyTable;
+use pyo3::types::PyCapsule;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -344,14 +346,9 @@ impl Sweep {
     }
 
     /// A row for each run.
-    fn table(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let batch = batch(&self.experiment, &self.results()?)
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let schema = batch.schema();
-        Ok(PyTable::try_new(vec![batch], schema)?
-            .into_pyobject(py)?
-            .into_any()
-            .unbind())
+    fn table(&self) -> PyResult<Table> {
+        let rows = batch(&self.experiment, &self.results()?).map_err(broken)?;
+        Ok(Table { rows })
     }
 
     /// The claims about the numbers and whether they hold, as JSON.
@@ -395,6 +392,36 @@ impl Sweep {
             Some((figure.name, figure.title, plot.to_file()))
         });
         Ok(drawn.collect())
+    }
+}
+
+fn broken(error: impl ToString) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// A table that programs read by the Arrow PyCapsule interface.
+#[pyclass(frozen, module = "anabranch._native")]
+pub(crate) struct Table {
+    rows: RecordBatch,
+}
+
+#[pymethods]
+impl Table {
+    /// A stream of the rows. The interface permits to ignore `requested_schema`.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        drop(requested_schema);
+        let rows = RecordBatchIterator::new([Ok(self.rows.clone())], self.rows.schema());
+        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(rows)), c"arrow_array_stream")
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = FFI_ArrowSchema::try_from(self.rows.schema().as_ref()).map_err(broken)?;
+        PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 }
 

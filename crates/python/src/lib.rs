@@ -1,6 +1,7 @@
 //! The native part of the Python package `anabranch`. The package itself, with all documentation for users, is in `python/anabranch`.
 
 mod association;
+mod datachannel;
 mod endpoint;
 mod facts;
 mod failure;
@@ -15,9 +16,11 @@ mod _native {
     #[pymodule_export]
     use crate::association::{Association, Message, Stream};
     #[pymodule_export]
+    use crate::datachannel::{DataChannel, PeerConnection, answer, offer};
+    #[pymodule_export]
     use crate::endpoint::{Certificate, Endpoint, bind};
     #[pymodule_export]
-    use crate::lab::{Sweep, list_experiments, toml_from_json};
+    use crate::lab::{Sweep, Table, list_experiments, toml_from_json};
     #[pymodule_export]
     use crate::operation::{Operation, Wakeups};
     #[pymodule_export]

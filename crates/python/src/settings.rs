@@ -22,7 +22,7 @@ pub(crate) struct Options {
 impl Options {
     /// At most one of `lifetime` (in seconds), `retransmissions` and `buffer_priority` is given.
     #[new]
-    #[pyo3(signature = (*, unordered=false, ppid=0, context=0, immediate=false, path=None, lifetime=None, retransmissions=None, buffer_priority=None))]
+    #[pyo3(signature = (*, unordered=false, ppid=0, context=0, immediate=false, path=None, lifetime=None, retransmissions=None, buffer_priority=None, early_copies=0))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn new(
         unordered: bool,
@@ -33,6 +33,7 @@ impl Options {
         lifetime: Option<f64>,
         retransmissions: Option<u32>,
         buffer_priority: Option<u32>,
+        early_copies: u8,
     ) -> PyResult<Self> {
         let reliability = match (lifetime, retransmissions, buffer_priority) {
             (None, None, None) => Reliability::Reliable,
@@ -50,6 +51,7 @@ impl Options {
             .context(context)
             .immediate(immediate)
             .path(path.map(PathId))
+            .early_copies(early_copies)
             .reliability(reliability);
         Ok(Self { options })
     }
@@ -81,10 +83,9 @@ pub(crate) fn address(text: &str) -> Result<IpAddr, Failure> {
     })
 }
 
-/// The defaults, changed by the fields of `anabranch.Settings` that are set.
-pub(crate) fn config(changed: Option<&Bound<'_, PyDict>>) -> PyResult<Config> {
-    let mut config = Config::default();
-    for (name, value) in changed.into_iter().flatten() {
+/// These settings, changed by the fields of `anabranch.Settings` that are set.
+pub(crate) fn changed(mut config: Config, fields: Option<&Bound<'_, PyDict>>) -> PyResult<Config> {
+    for (name, value) in fields.into_iter().flatten() {
         set(&mut config, &name.extract::<String>()?, &value)?;
     }
     Ok(config)

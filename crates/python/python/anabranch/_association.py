@@ -9,6 +9,7 @@ from typing import Any
 
 from anabranch import _native
 from anabranch._errors import Error, SettingError
+from anabranch._incoming import Incoming
 from anabranch._loop import fair, finish
 from anabranch._native import Certificate, Message
 from anabranch._types import EVENTS, AssociationStats, Event, Settings, StreamStats
@@ -30,6 +31,7 @@ def _options(
     context: int = 0,
     immediate: bool = False,
     path: int | None = None,
+    early_copies: int = 0,
 ) -> _native.Options:
     if isinstance(lifetime, timedelta):
         lifetime = lifetime.total_seconds()
@@ -42,10 +44,11 @@ def _options(
         context=context,
         immediate=immediate,
         path=path,
+        early_copies=early_copies,
     )
 
 
-class Stream:
+class Stream(Incoming[Message]):
     """The handle of one stream of an association, with its own options for the messages that it sends.
 
     From the first call that receives, the messages of the stream come to its handles and no longer to `Association.recv`.
@@ -87,14 +90,7 @@ class Stream:
         await fair()
         return await finish(self._native.recv())
 
-    def __aiter__(self) -> AsyncIterator[Message]:
-        return self
-
-    async def __anext__(self) -> Message:
-        message = await self.recv()
-        if message is None:
-            raise StopAsyncIteration
-        return message
+    _next = recv
 
     @property
     def buffered_amount(self) -> int:
@@ -121,7 +117,7 @@ class Stream:
         return f"Stream({self.id})"
 
 
-class Association:
+class Association(Incoming[Message]):
     """An association: a two-way connection with many streams of messages.
 
     Some tasks can send while others receive. As a context manager, it shuts down gracefully at the end; if the block raises an exception,
@@ -147,6 +143,7 @@ class Association:
         context: int = 0,
         immediate: bool = False,
         path: int | None = None,
+        early_copies: int = 0,
     ) -> int:
         """Sends a message on a stream, and returns the number of the message. Waits while the send buffer has no room for the stream.
 
@@ -160,9 +157,11 @@ class Association:
         context: a number that the events about the message have.
         immediate: asks the peer to acknowledge at once.
         path: the path of the first transmission.
+        early_copies: how often the message is sent again, a third of a round-trip time apart, while it is not acknowledged: for short, urgent
+            messages that are of use for less than two round-trip times.
         """
         await fair()
-        if ordered and (lifetime, retransmissions, buffer_priority, ppid, context, immediate, path) == _DEFAULTS:
+        if ordered and (lifetime, retransmissions, buffer_priority, ppid, context, immediate, path, early_copies) == _DEFAULTS:
             return await finish(self._native.send(stream, message, None))
         options = _options(
             ordered=ordered,
@@ -173,6 +172,7 @@ class Association:
             context=context,
             immediate=immediate,
             path=path,
+            early_copies=early_copies,
         )
         return await finish(self._native.send(stream, message, options))
 
@@ -188,14 +188,7 @@ class Association:
         await fair()
         return await finish(self._native.recv())
 
-    def __aiter__(self) -> AsyncIterator[Message]:
-        return self
-
-    async def __anext__(self) -> Message:
-        message = await self.recv()
-        if message is None:
-            raise StopAsyncIteration
-        return message
+    _next = recv
 
     def stream(
         self,
@@ -206,6 +199,7 @@ class Association:
         retransmissions: int | None = None,
         buffer_priority: int | None = None,
         ppid: int = 0,
+        early_copies: int = 0,
         priority: int | None = None,
     ) -> Stream:
         """The handle of a stream. Its messages have the options of `send`; `priority` is the priority of the stream, 0 the highest."""
@@ -215,6 +209,7 @@ class Association:
             retransmissions=retransmissions,
             buffer_priority=buffer_priority,
             ppid=ppid,
+            early_copies=early_copies,
         )
         if priority is not None:
             self.set_stream_priority(stream, priority)
@@ -332,7 +327,7 @@ class Association:
         return f"<Association with {self.remote_address}, {self.state}>"
 
 
-class Endpoint:
+class Endpoint(Incoming["Association"]):
     """UDP sockets that carry any number of associations. Made by `bind` and `listen`.
 
     As a context manager, it closes at the end. As an asynchronous iterator, it returns the associations that peers set up.
@@ -366,14 +361,7 @@ class Endpoint:
         native = await finish(self._native.accept())
         return None if native is None else Association(native, self)
 
-    def __aiter__(self) -> AsyncIterator[Association]:
-        return self
-
-    async def __anext__(self) -> Association:
-        association = await self.accept()
-        if association is None:
-            raise StopAsyncIteration
-        return association
+    _next = accept
 
     async def connect(
         self, remote: str, port: int, *, local_port: int | None = None, local_address: str | None = None
@@ -406,7 +394,7 @@ class Endpoint:
         return f"<Endpoint at {', '.join(self.local_addresses)}>"
 
 
-_DEFAULTS = (None, None, None, 0, 0, False, None)
+_DEFAULTS = (None, None, None, 0, 0, False, None, 0)
 
 
 def _host(address: str) -> str:
