@@ -49,6 +49,8 @@ struct Exchange {
     link: &'static str,
     /// Whether messages of some streams may be abandoned.
     partial: bool,
+    /// Early copies of each message.
+    copies: u8,
     /// Whether the peer is told to offer NR-SACK.
     nr_sack: bool,
     /// Whether both sides offer I-DATA.
@@ -78,6 +80,7 @@ impl Exchange {
         messages: 10_000,
         link: "delay=2ms,loss=0.2%",
         partial: false,
+        copies: 0,
         nr_sack: false,
         interleave: false,
         multipath: MultipathMode::Off,
@@ -206,6 +209,7 @@ impl Exchange {
             (false, MultipathMode::Off) => String::new(),
             (false, mode) => format!("-{mode:?}"),
         };
+        let copies = if self.copies > 0 { "-copies" } else { "" };
         let adaptation = if self.adaptation.is_some() {
             "-parameters"
         } else {
@@ -222,7 +226,7 @@ impl Exchange {
             .map_or(String::new(), |form| format!("-moves-{form:?}"));
         // Tests run at the same time: each needs a file of its own.
         let name = format!(
-            "interop-{peer}{service}{format}{adaptation}{signs}{resets}{moves}-listens-{peer_listens}-ends-{peer_ends}.pcapng"
+            "interop-{peer}{service}{format}{copies}{adaptation}{signs}{resets}{moves}-listens-{peer_listens}-ends-{peer_ends}.pcapng"
         );
         Some(directory.join(name))
     }
@@ -288,12 +292,16 @@ impl Exchange {
             half_sent(&association, StreamId(7), !self.interleave).await;
         }
         let sending = association.clone();
-        let reliability = move |stream, unordered| self.reliability(stream, unordered);
+        let options = move |stream, unordered| {
+            SendOptions::default()
+                .reliability(self.reliability(stream, unordered))
+                .early_copies(self.copies)
+        };
         let last = self.messages - 1;
         let sender = tokio::spawn(async move {
             match self.rounds {
                 Some(first) => pion_resets::send_in_rounds(&sending, own, first).await,
-                None => send_all(&sending, self.sizes, own, 0..last, reliability).await,
+                None => send_all(&sending, self.sizes, own, 0..last, options).await,
             }
         });
         let keys = self
@@ -332,7 +340,7 @@ impl Exchange {
         // not be lost.
         let link: LinkConfig = self.link.parse().expect("a link");
         assert!(endpoint.set_link(&link.with_loss(LinkConfig::default().loss)));
-        send_all(&association, self.sizes, own, last..self.messages, reliability).await;
+        send_all(&association, self.sizes, own, last..self.messages, options).await;
         if !self.peer_ends {
             association.drained().await.expect("all is acknowledged");
         }
@@ -864,4 +872,30 @@ async fn pion_ignores_requests_to_reset_its_streams() {
         ..Exchange::RELIABLE
     };
     in_time(pion_resets::asked_in_vain(exchange)).await;
+}
+
+/// Each peer drops the second of two equal chunks. Returns the copies sent, and those that the peer reported as duplicates.
+async fn takes_early_copies(peer: &'static str) -> (u64, u64) {
+    let exchange = Exchange {
+        peer,
+        messages: 1500,
+        link: "delay=20ms,loss=1%",
+        copies: 3,
+        ..Exchange::RELIABLE
+    };
+    let counters = in_time(exchange.run()).await.stats.counters;
+    (counters.early_copies, counters.early_copies_unnecessary)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn usrsctp_takes_early_copies() {
+    let (sent, reported) = takes_early_copies("usrsctp").await;
+    assert!(reported > 0 && sent >= reported, "{reported} of {sent}");
+}
+
+/// pion 1.12 reports no duplicates: it gets 32 copies at most.
+#[tokio::test(flavor = "multi_thread")]
+async fn pion_takes_early_copies() {
+    let (sent, reported) = takes_early_copies("pion").await;
+    assert!((1..=32).contains(&sent) && reported == 0, "{reported} of {sent}");
 }

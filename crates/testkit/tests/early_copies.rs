@@ -368,3 +368,22 @@ fn copies_end_with_the_association() {
     fixture.script.advance(Duration::from_secs(1));
     assert_eq!(fixture.counters().early_copies, 0);
 }
+
+// A → DATA 1 → Z; A → DATA 1 (copy) → Z → SACK 1, without the duplicate; and so on
+/// Some stacks drop duplicates in silence. Each copy then counts as a loss, so they end after 32.
+#[test]
+fn a_peer_that_reports_no_duplicates_gets_no_more_copies() {
+    let mut fixture = begun(rack());
+    for number in 1..=40 {
+        sent(&mut fixture, 1);
+        fixture.script.advance(10 * MS);
+        fixture.sent();
+        fixture.script.advance(20 * MS);
+        fixture.sack(1 + 2 * number - 1, &[]);
+        // Something that left after the copy is acknowledged.
+        sent(&mut fixture, 0);
+        fixture.script.advance(30 * MS);
+        fixture.sack(1 + 2 * number, &[]);
+    }
+    assert_eq!(copies(&fixture), (32, 0));
+}

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anabranch::{Association, Message, Ppid, Reliability, SendOptions, StreamId};
+use anabranch::{Association, Message, Ppid, SendOptions, StreamId};
 
 const PPID_BASE: u32 = 0x4100_0000;
 pub(crate) const STREAMS: u64 = 8;
@@ -61,21 +61,19 @@ fn describe(sizes: Sizes, direction: u64, index: u64) -> (StreamId, bool, Vec<u8
     (StreamId((stream % STREAMS) as u16), unordered, bytes)
 }
 
-/// Sends the messages of one direction with these numbers. Their reliability depends on the stream and on whether they are
-/// unordered.
+/// Sends the messages of one direction with these numbers. Their options depend on the stream and on whether they are unordered.
 pub(crate) async fn send_all(
     association: &Association,
     sizes: Sizes,
     direction: u64,
     indexes: std::ops::Range<u64>,
-    reliability: impl Fn(StreamId, bool) -> Reliability,
+    options: impl Fn(StreamId, bool) -> SendOptions,
 ) {
     for index in indexes {
         let (stream, unordered, bytes) = describe(sizes, direction, index);
-        let options = SendOptions::default()
+        let options = options(stream, unordered)
             .ppid(Ppid(PPID_BASE + index as u32))
-            .unordered(unordered)
-            .reliability(reliability(stream, unordered));
+            .unordered(unordered);
         association.send_with(stream, bytes, options).await.expect("send");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anabranch::{
     Association, AssociationState, AuthenticationConfig, AuthenticationEvent, Event, HmacAlgorithm,
-    Reliability, SharedKey,
+    SendOptions, SharedKey,
 };
 use tokio::task::JoinHandle;
 
@@ -206,7 +206,7 @@ pub(crate) async fn nothing_passes(exchange: Exchange, reported: &str) {
     let (child, association) = exchange.meet(&endpoint).await;
     let own = u64::from(!exchange.peer_listens);
     send_all(&association, Sizes::Mixed, own, 0..1, |_, _| {
-        Reliability::Reliable
+        SendOptions::default()
     })
     .await;
     // One retransmission of ours: usrsctp has had the time to answer the first transmission.

@@ -1,6 +1,6 @@
 //! The parameters of INIT and INIT ACK with usrsctp: each side accepts all that the other sends, and uses what both offer.
 
-use anabranch::{AddressForm, EcnState, Event, Reliability};
+use anabranch::{AddressForm, EcnState, Event, SendOptions};
 
 use crate::authenticated::Terms;
 use crate::captured::{self, Captured};
@@ -59,7 +59,7 @@ pub(crate) async fn are_accepted(peer_listens: bool) {
     {}
     let own = u64::from(!peer_listens);
     send_all(&association, Sizes::Mixed, own, 0..MESSAGES, |_, _| {
-        Reliability::Reliable
+        SendOptions::default()
     })
     .await;
     let mut inbox = Inbox::new(Sizes::Mixed, 1 - own, MESSAGES);

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anabranch::{
-    Association, Event, ReconfigurationEvent, ReconfigurationRequest, ReconfigurationResult, Reliability,
-    ResetDirection, StreamId, StreamSelection,
+    Association, Event, ReconfigurationEvent, ReconfigurationRequest, ReconfigurationResult, ResetDirection,
+    SendOptions, StreamId, StreamSelection,
 };
 use tokio::sync::watch;
 
@@ -91,8 +91,8 @@ pub(crate) async fn send_in_rounds(association: &Association, own: u64, first: F
 }
 
 async fn send(association: &Association, own: u64, indexes: std::ops::Range<u64>) {
-    let reliable = |_, _| Reliability::Reliable;
-    send_all(association, Sizes::Mixed, own, indexes, reliable).await;
+    let options = |_, _| SendOptions::default();
+    send_all(association, Sizes::Mixed, own, indexes, options).await;
 }
 
 /// Checks the events of all rounds, and resets our stream in answer if pion begins.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, Config, Endpoint, PathState, Reliability, StreamId};
+use anabranch::{Association, Config, Endpoint, PathState, SendOptions, StreamId};
 
 use crate::bed::{Bed, LIMIT, expect_pause_below, skip, wait_until};
 use crate::failover::endpoint;
@@ -113,8 +113,8 @@ async fn connect() -> (Endpoint, Association) {
 }
 
 /// All messages are reliable.
-pub(crate) fn reliable(_: StreamId, _unordered: bool) -> Reliability {
-    Reliability::Reliable
+pub(crate) fn reliable(_: StreamId, _unordered: bool) -> SendOptions {
+    SendOptions::default()
 }
 
 /// This side sends. The acknowledgements show the messages that usrsctp has.

@@ -15,7 +15,11 @@ impl Sender {
     #[inline]
     pub(super) fn plan_copies(&mut self, cx: &Cx<'_>, id: PathId, index: u64) {
         let left = self.outstanding.chunk(index).fragment.haste.copies;
-        if left > 0 && self.outstanding.uses_rack() && self.outstanding.identity().is_none() {
+        if left > 0
+            && self.outstanding.uses_rack()
+            && self.outstanding.identity().is_none()
+            && cx.paths.path(id).copies.are_reported()
+        {
             self.plan_copy(cx, id, index, left);
         }
     }

@@ -15,7 +15,8 @@
 //! * A duplicate is first explained by a copy. Only further duplicates say that a retransmission was spurious (RFC 3708).
 //! * A chunk that was copied gives an RTT sample only if nothing that left with its copy, or later, is acknowledged yet (Karn's algorithm).
 //!
-//! Copies need RACK, and acknowledgements that do not name transmissions: not ECA-SCTP.
+//! Copies need RACK, and acknowledgements that do not name transmissions: not ECA-SCTP. They also need a peer that reports duplicates (RFC 9260
+//! §6.2: SHOULD): a path whose peer has reported none of 32 copies gets no more.
 //!
 //! [`SendOptions::early_copies`]: crate::SendOptions::early_copies
 
