@@ -2,7 +2,8 @@
 
 use anabranch::{BindError, OffloadSocket, Reliability};
 use anabranch_datachannel::{
-    ChannelConfig, ChannelMessage, DataChannel as RustChannel, PeerConnection as RustConnection, SessionConfig,
+    ChannelConfig, ChannelMessage, DataChannel as RustChannel, PeerConnection as RustConnection,
+    SessionConfig,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
@@ -41,48 +42,31 @@ fn session(
     Ok(config.sctp(sctp))
 }
 
-/// The answer of `offer` and `answer`: the connection, and the text for the peer.
-fn begun(py: Python<'_>, (connection, text): (RustConnection, String)) -> PyResult<Py<PyAny>> {
-    let connection = Owned::new(connection);
-    let pair = (Py::new(py, PeerConnection { connection })?, text);
-    Ok(pair.into_pyobject(py)?.into_any().unbind())
-}
-
-/// Begins a connection on a socket of this address.
-#[pyfunction]
-#[pyo3(signature = (address, settings, certificate, ice_lite))]
-pub(crate) fn offer(
-    py: Python<'_>,
-    address: String,
-    settings: Option<&Bound<'_, PyDict>>,
-    certificate: Option<&Certificate>,
-    ice_lite: bool,
-) -> PyResult<Py<PyAny>> {
-    let config = session(settings, certificate, ice_lite)?;
-    let offered = async move {
-        let socket = bind(address).await?;
-        RustConnection::offer(socket, config).map_err(Failure::from)
-    };
-    begin(py, offered, begun)
-}
-
-/// Begins a connection by the answer to a peer's offer.
+/// Begins a connection on a socket of this address: with an offer, or with the answer to the peer's `offer`.
 #[pyfunction]
 #[pyo3(signature = (offer, address, settings, certificate, ice_lite))]
-pub(crate) fn answer(
+pub(crate) fn peer_connection(
     py: Python<'_>,
-    offer: String,
+    offer: Option<String>,
     address: String,
     settings: Option<&Bound<'_, PyDict>>,
     certificate: Option<&Certificate>,
     ice_lite: bool,
 ) -> PyResult<Py<PyAny>> {
     let config = session(settings, certificate, ice_lite)?;
-    let answered = async move {
+    let begun = async move {
         let socket = bind(address).await?;
-        RustConnection::answer(socket, config, &offer).map_err(Failure::from)
+        let begun = match offer {
+            None => RustConnection::offer(socket, config),
+            Some(offer) => RustConnection::answer(socket, config, &offer),
+        };
+        begun.map_err(Failure::from)
     };
-    begin(py, answered, begun)
+    begin(py, begun, |py, (connection, text)| {
+        let connection = Owned::new(connection);
+        let pair = (Py::new(py, PeerConnection { connection })?, text);
+        Ok(pair.into_pyobject(py)?.into_any().unbind())
+    })
 }
 
 async fn bind(address: String) -> Result<OffloadSocket, Failure> {
@@ -142,7 +126,11 @@ impl PeerConnection {
             .priority(priority);
         config.negotiated = negotiated;
         let connection = self.connection.get()?.clone();
-        begin(py, async move { connection.open(config).await }, DataChannel::object)
+        begin(
+            py,
+            async move { connection.open(config).await },
+            DataChannel::object,
+        )
     }
 
     /// The next channel that the peer opened, or `None` at the end.
@@ -227,7 +215,11 @@ impl DataChannel {
     /// The next message, or `None` at the end.
     fn recv(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let channel = self.channel.get()?.clone();
-        begin(py, async move { Ok::<_, Failure>(channel.recv().await) }, incoming)
+        begin(
+            py,
+            async move { Ok::<_, Failure>(channel.recv().await) },
+            incoming,
+        )
     }
 
     fn buffered_amount(&self) -> PyResult<usize> {

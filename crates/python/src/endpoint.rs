@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 
-use anabranch::{BindError, Config, ConnectOptions, DtlsConfig, Endpoint as RustEndpoint, Fingerprint, Trust};
+use anabranch::{
+    BindError, Config, ConnectOptions, DtlsConfig, Endpoint as RustEndpoint, Fingerprint, Trust,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 

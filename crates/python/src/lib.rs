@@ -16,7 +16,7 @@ mod _native {
     #[pymodule_export]
     use crate::association::{Association, Message, Stream};
     #[pymodule_export]
-    use crate::datachannel::{DataChannel, PeerConnection, answer, offer};
+    use crate::datachannel::{DataChannel, PeerConnection, peer_connection};
     #[pymodule_export]
     use crate::endpoint::{Certificate, Endpoint, bind};
     #[pymodule_export]

@@ -16,10 +16,9 @@ __all__ = [
     "Sweep",
     "Table",
     "Wakeups",
-    "answer",
     "bind",
     "list_experiments",
-    "offer",
+    "peer_connection",
     "toml_from_json",
 ]
 
@@ -201,11 +200,8 @@ class DataChannel:
     def close(self) -> None: ...
     def closed(self) -> None | Operation[None]: ...
 
-def offer(
-    address: str, settings: dict[str, Any] | None, certificate: Certificate | None, ice_lite: bool
-) -> tuple[PeerConnection, str] | Operation[tuple[PeerConnection, str]]: ...
-def answer(
-    offer: str, address: str, settings: dict[str, Any] | None, certificate: Certificate | None, ice_lite: bool
+def peer_connection(
+    offer: str | None, address: str, settings: dict[str, Any] | None, certificate: Certificate | None, ice_lite: bool
 ) -> tuple[PeerConnection, str] | Operation[tuple[PeerConnection, str]]: ...
 def list_experiments() -> str: ...
 def toml_from_json(text: str) -> str: ...

@@ -41,9 +41,7 @@ async def offer(
     certificate: by default a new one.
     ice_lite: this side only answers the peer's checks: for servers with a public address.
     """
-    changed = (settings or Settings()).changed()
-    native, text = await finish(_native.offer(address, changed, certificate, ice_lite))
-    return PeerConnection(native), text
+    return await _begin(None, address, settings, certificate, ice_lite)
 
 
 async def answer(
@@ -55,8 +53,14 @@ async def answer(
     ice_lite: bool = False,
 ) -> tuple[PeerConnection, str]:
     """Begins a connection by the answer to a peer's offer: returns the connection, and the answer for the peer. See `offer`."""
+    return await _begin(offer, address, settings, certificate, ice_lite)
+
+
+async def _begin(
+    offer: str | None, address: str, settings: Settings | None, certificate: Certificate | None, ice_lite: bool
+) -> tuple[PeerConnection, str]:
     changed = (settings or Settings()).changed()
-    native, text = await finish(_native.answer(offer, address, changed, certificate, ice_lite))
+    native, text = await finish(_native.peer_connection(offer, address, changed, certificate, ice_lite))
     return PeerConnection(native), text
 
 
