@@ -96,7 +96,12 @@ fn every_test_is_there() {
         });
         let (modules, function) = one.test.rsplit_once("::").unwrap_or(("", &one.test));
         let file = if modules.is_empty() {
-            tests.join(&one.binary).with_extension("rs")
+            let alone = tests.join(&one.binary).with_extension("rs");
+            if alone.exists() {
+                alone
+            } else {
+                tests.join(&one.binary).join("main.rs")
+            }
         } else if of_a_crate {
             // Unit tests are in a file of their own, or in the module `tests` of the file that they test.
             let file = |modules: &str| tests.join(modules.replace("::", "/")).with_extension("rs");
