@@ -63,7 +63,7 @@ impl Sender {
         let data_waits = self.outstanding.first_lost().is_some()
             || !self.queue.is_empty() && self.queue.next_class() <= self.class_of(copy);
         let room = path.state == PathState::Active && !path.probe_now && path.has_cwnd_room();
-        room && !data_waits && cx.phase.sends_data() && !cx.paths.awaits_confirmation()
+        room && !data_waits && cx.may_send_data()
     }
 
     /// The path of a packet that has only copies: a copy is due, and no data leaves.

@@ -107,6 +107,11 @@ pub(crate) struct Cx<'a> {
 }
 
 impl Cx<'_> {
+    /// Whether DATA chunks may leave: the association has come so far, and a path is confirmed (§5.4).
+    fn may_send_data(&self) -> bool {
+        self.phase.sends_data() && !self.paths.awaits_confirmation()
+    }
+
     /// Bytes that an AUTH chunk takes in a packet whose first chunk that needs one is of this type.
     fn auth_len(&self, kind: u8) -> usize {
         self.signer.map_or(0, |signer| signer.overhead(kind))
