@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import anabranch
 import pytest
@@ -87,6 +88,16 @@ async def test_the_buffered_amount_falls() -> None:
             await channel.send(bytes(65_536))
         await channel.buffered_amount_low(0)
         assert channel.buffered_amount == 0
+
+
+async def test_a_lifetime_may_be_a_timedelta() -> None:
+    async with pair() as (offers, answers):
+        ours = await offers.open("positions", lifetime=timedelta(seconds=10))
+        await ours.send("here")
+        theirs = await answers.accept()
+        assert theirs is not None and await theirs.recv() == "here"
+        with pytest.raises(anabranch.SettingError, match="lifetime cannot be -1"):
+            await offers.open("late", lifetime=timedelta(seconds=-1))
 
 
 async def test_a_cancelled_recv_takes_no_message() -> None:

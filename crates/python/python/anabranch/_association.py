@@ -21,6 +21,11 @@ Data = bytes | bytearray | memoryview | str
 DEFAULT_UDP_PORT = 9899
 
 
+def seconds(time: float | timedelta | None) -> float | None:
+    """A time in seconds."""
+    return time.total_seconds() if isinstance(time, timedelta) else time
+
+
 def _options(
     *,
     ordered: bool = True,
@@ -33,11 +38,9 @@ def _options(
     path: int | None = None,
     early_copies: int = 0,
 ) -> _native.Options:
-    if isinstance(lifetime, timedelta):
-        lifetime = lifetime.total_seconds()
     return _native.Options(
         unordered=not ordered,
-        lifetime=lifetime,
+        lifetime=seconds(lifetime),
         retransmissions=retransmissions,
         buffer_priority=buffer_priority,
         ppid=ppid,

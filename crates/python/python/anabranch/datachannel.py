@@ -16,7 +16,7 @@ from datetime import timedelta
 from types import TracebackType
 
 from anabranch import _native
-from anabranch._association import Data
+from anabranch._association import Data, seconds
 from anabranch._incoming import Incoming
 from anabranch._loop import fair, finish
 from anabranch._native import Certificate
@@ -103,13 +103,11 @@ class PeerConnection(Incoming["DataChannel"]):
         priority: channels of a higher priority are served first: 128 (below normal), 256 (normal), 512 (high), 1,024 (extra high).
         negotiated: the number of a channel that both peers open without a message about it.
         """
-        if isinstance(lifetime, timedelta):
-            lifetime = lifetime.total_seconds()
         begun = self._native.open(
             label,
             protocol=protocol,
             ordered=ordered,
-            lifetime=lifetime,
+            lifetime=seconds(lifetime),
             retransmissions=retransmissions,
             priority=priority,
             negotiated=negotiated,
