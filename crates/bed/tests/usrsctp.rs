@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anabranch::{Endpoint, Reliability};
+use anabranch::{Endpoint, SendOptions};
 use anabranch_bed::{Bed, PathPlan, Plan, Side};
 
 #[path = "../../anabranch/tests/common/peer_messages.rs"]
@@ -103,7 +103,7 @@ fn exchange(messages: u64) {
         let mut inbox = Inbox::new(Sizes::Mixed, 1, messages);
         tokio::join!(
             send_all(&association, Sizes::Mixed, 0, 0..messages, |_, _| {
-                Reliability::Reliable
+                SendOptions::default()
             }),
             receive_all(&association, &mut inbox, |_| true, |_| {}),
         );
