@@ -79,6 +79,33 @@ fn heartbeats_of_an_idle_path() {
     assert!(waits[1..].iter().any(|wait| *wait != waits[1]), "there is jitter");
 }
 
+// A → DATA → Z; A → DATA (T3-rtx) → Z, after 1, 3, 7, 15 and 31 s
+// A → HEARTBEAT → Z, although DATA is in flight
+/// §8.3: a path is idle if nothing was sent there that can be used for updating its RTT. Retransmissions cannot (Karn's algorithm), and
+/// without heartbeats the RTO of a path with nothing but retransmissions would stay as it is.
+#[test]
+fn retransmissions_replace_no_heartbeats() {
+    let mut script = established();
+    let sent = script.act(|association, now| {
+        association.send(
+            now,
+            StreamId(0),
+            Bytes::from_static(b"lost"),
+            SendOptions::default(),
+        )
+    });
+    sent.expect("send");
+    let (begin, mut heartbeats) = (script.now(), 0);
+    while script.now().saturating_duration_since(begin) < 35 * SECOND {
+        while let Some(packet) = script.next_answer() {
+            // A path MTU probe is a HEARTBEAT with padding.
+            heartbeats += usize::from(matches!(packet.chunks[..], [Chunk::Heartbeat(_)]));
+        }
+        script.advance_to_timeout();
+    }
+    assert_eq!(heartbeats, 1);
+}
+
 // A → HEARTBEAT → Z
 // A ← HEARTBEAT ACK (another nonce) ← Z
 /// §5.4, §8.3: a HEARTBEAT ACK with a wrong nonce is discarded, and the path becomes inactive after Path.Max.Retrans errors.

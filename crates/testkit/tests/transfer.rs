@@ -388,6 +388,47 @@ fn a_window_update_without_new_acknowledgement_causes_no_probe() {
     assert_eq!(tsns, [script.endpoint_tsn.next()], "the same one again");
 }
 
+// A ← SACK (all, a_rwnd 8) ← Z;  A → DATA 1 → Z
+// A ← SACK (nothing new, a_rwnd 8) ← Z;  A → DATA 1 (T3-rtx) → Z, and so on
+// A ← SACK (nothing new, a_rwnd 100,000) ← Z
+// A → DATA 1, DATA 2, … → Z, at once
+/// The peer had no room for the probe. When its window opens, T3-rtx has backed off, and the window must not wait for it.
+#[test]
+fn a_probe_that_was_dropped_leaves_again_when_the_window_opens() {
+    let mut script = established(quiet());
+    send(&mut script, 0, 100).expect("send");
+    script.expect();
+    let closed = ack(script.endpoint_tsn, 8);
+    script.send(core::slice::from_ref(&closed));
+    send(&mut script, 0, 20_000).expect("send");
+    let probe = script.endpoint_tsn.next();
+    let tsns = |script: &mut Script| {
+        let mut tsns = Vec::new();
+        while let Some(packet) = script.next_answer() {
+            tsns.extend(packet.data().map(|data| data.tsn));
+        }
+        tsns
+    };
+    assert_eq!(tsns(&mut script), [probe]);
+    for _ in 0..4 {
+        script.send(core::slice::from_ref(&closed));
+        script.expect_silence();
+        script.advance_to_timeout();
+        assert_eq!(tsns(&mut script), [probe], "T3-rtx");
+    }
+    script.send(core::slice::from_ref(&closed));
+    script.expect_silence();
+    let cwnd = script.association().stats().paths[0].cwnd;
+    let opened = ack(script.endpoint_tsn, 100_000);
+    script.send(core::slice::from_ref(&opened));
+    let sent = tsns(&mut script);
+    assert_eq!(sent.first(), Some(&probe));
+    assert!(sent.len() > 1, "and new data with it: {sent:?}");
+    assert_eq!(script.association().stats().paths[0].cwnd, cwnd, "no loss");
+    script.send(&[opened]);
+    script.expect_silence();
+}
+
 /// A pair over a fast link, Z with a receive window of 64 KiB.
 fn narrow(seed: u64) -> Pair {
     let link = LinkConfig::default().with_rate(1_000_000_000).with_delay(MS);

@@ -165,6 +165,12 @@ impl Flight {
         later.filter_map(|no| Some((*no, self.get(*no)?)))
     }
 
+    /// Whether anything in flight can measure the round-trip time: a chunk that was not sent before (Karn's algorithm).
+    pub(crate) fn measures(&self) -> bool {
+        let mut open = self.range(self.earliest());
+        open.any(|(_, sending)| sending.is_open() && !sending.retransmission)
+    }
+
     /// The lowest TSN in flight: the "earliest outstanding TSN" of RFC 9260 §6.3.2 R3. Valid after [`Flight::settle`].
     pub(crate) fn lowest_tsn(&self) -> Option<ExtendedTsn> {
         let [original, _] = self.earliest_of;

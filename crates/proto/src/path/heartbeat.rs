@@ -133,12 +133,13 @@ impl Path {
 }
 
 impl Paths {
-    /// Whether a path needs a heartbeat; data in flight tests a path too.
+    /// Whether a path needs a heartbeat. Data in flight tests a path too, and measures its RTT if it was not sent before (§8.3: a path is
+    /// idle if nothing was sent there that can be used for updating its RTT).
     pub(crate) fn needs_heartbeat(&self, id: PathId) -> bool {
         let path = self.path(id);
         match path.state {
             _ if path.removed => false,
-            PathState::Active => path.flight.is_empty(),
+            PathState::Active => !path.flight.measures(),
             // Data goes there only if no path is active, and then tests the path (RFC 7829 §3.2 item 6).
             PathState::PotentiallyFailed => path.flight.is_empty() || self.data_path() != id,
             PathState::Unconfirmed | PathState::Inactive => true,

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::event::Undelivered;
 use crate::message::{AbandonPolicy, Persistence, UnsentMessage};
 use crate::path::{Candidate, PathId};
-use crate::recovery::{ChunkState, Judge};
+use crate::recovery::Judge;
 use crate::time::Timestamp;
 use crate::trace_event::{AbandonReason, TraceKind};
 
@@ -82,7 +82,6 @@ impl Sender {
             let path = cx.paths.data_path();
             self.outstanding
                 .push_abandoned(self.queue.end_of(unsent), path, cx.now);
-            self.advance_forward_point(cx);
         }
         self.tell_abandoned(cx, unsent.undelivered(), reason);
     }
@@ -127,22 +126,14 @@ impl Sender {
 
     /// The earliest chunk to be retransmitted. Messages whose lost chunks must not be retransmitted any more are abandoned first.
     pub(super) fn next_retransmission(&mut self, cx: &mut Cx<'_>) -> Option<u64> {
-        let mut any = false;
         let judge = self.judge(cx);
-        let next = loop {
-            let Some(index) = self.outstanding.first_lost() else {
-                break None;
-            };
+        loop {
+            let index = self.outstanding.first_lost()?;
             if !judge.abandons(self.outstanding.chunk(index)) {
-                break Some(index);
+                return Some(index);
             }
             self.abandon_message(cx, index);
-            any = true;
-        };
-        if any {
-            self.advance_forward_point(cx);
         }
-        next
     }
 
     /// Called after an acknowledgement was handled that made the sender abandon the chunks `abandoned`.
@@ -153,7 +144,6 @@ impl Sender {
         if !self.outstanding.has_abandoned() {
             return;
         }
-        self.advance_forward_point(cx);
         let srtt = cx.paths.path(cx.paths.data_path()).rtt.smoothed();
         let wait = srtt.filter(|_| cx.config.recovery.forward_waits);
         self.sources
@@ -162,22 +152,13 @@ impl Sender {
         self.keep_timer(cx);
     }
 
-    /// Moves `Advanced.Peer.Ack.Point` (§3.5 C2), also past lost chunks that must not be retransmitted any more, which are abandoned.
-    pub(super) fn advance_forward_point(&mut self, cx: &mut Cx<'_>) {
-        let judge = self.judge(cx);
-        loop {
-            let next = self.sources.forward.advance(&self.outstanding);
-            if next >= self.outstanding.next_index() {
-                break;
-            }
-            let chunk = self.outstanding.chunk(next);
-            let lost = matches!(chunk.state, ChunkState::Lost { .. });
-            if !lost || !judge.abandons(chunk) {
-                break;
-            }
-            self.abandon_message(cx, next);
+    /// Moves `Advanced.Peer.Ack.Point` (§3.5 C2). Called before each packet, after lost chunks that must not be retransmitted were abandoned:
+    /// chunks leave the flight for many reasons, so no other step needs to think of the point.
+    #[inline]
+    pub(super) fn advance_forward_point(&mut self) {
+        if self.outstanding.has_abandoned() {
+            self.sources.forward.advance(&self.outstanding);
         }
-        self.sources.forward.on_advance(&self.outstanding);
     }
 
     /// While the receiver has not acknowledged `Advanced.Peer.Ack.Point`, a timer runs (§3.5 C5).

@@ -152,11 +152,16 @@ impl Sender {
                 cx.counters.freed_early_bytes += outcome.freed_early as u64;
                 cx.counters.nr_sack_contradictions += u64::from(outcome.contradicts);
                 let newly_acked = outcome.paths.iter().any(|path| path.newly_acked > 0);
-                self.window.on_ack(a_rwnd, outcome.cumulative_moved, newly_acked);
+                let in_flight = cx.paths.payload_in_flight();
+                let moved = outcome.cumulative_moved;
+                let reopened = self.window.on_ack(a_rwnd, moved, newly_acked, in_flight);
                 self.apply_outcome(cx, outcome);
                 self.queue.on_arrived(cx.now, &outcome.arrived);
                 self.after_acknowledgement(cx, &outcome.abandoned);
                 self.on_window_update(cx);
+                if reopened {
+                    self.requeue_outstanding(cx);
+                }
                 self.on_time_rule(cx, outcome);
             }
             Err(InvalidAck::Stale) => cx.counters.sacks_stale += 1,

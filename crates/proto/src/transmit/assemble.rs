@@ -110,6 +110,7 @@ impl Assembler<'_> {
         buffer: &mut Vec<u8>,
         max_datagrams: usize,
     ) -> Option<Transmit> {
+        self.sender.asked = cx.now;
         if let Some(reply) = self.control.pop_reply() {
             buffer.extend_from_slice(&reply.packet);
             cx.counters.packets_sent += 1;
@@ -196,6 +197,7 @@ impl Assembler<'_> {
         self.sender.drop_hopeless(cx);
         let turn = self.sender.next_turn(cx);
         let turn = turn.filter(|_| !self.sender.copy_goes_first(cx));
+        self.sender.advance_forward_point();
         let Some(id) = self.next_path(cx, turn) else {
             if self.search == Search::Open {
                 self.search = Search::Exhausted;

@@ -71,10 +71,8 @@ impl Sender {
         if self.copies.is_empty() {
             return None;
         }
-        self.copies.set_held(false);
         let copy = self.next_copy(cx)?;
         let may = self.may_copy(cx, copy);
-        self.copies.set_held(!may);
         may.then(|| self.outstanding.chunk(copy.tsn).path)
     }
 

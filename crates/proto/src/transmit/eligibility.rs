@@ -31,7 +31,6 @@ impl Sender {
     /// Whether a DATA chunk may leave now, and on which path (§6.1 A to E).
     fn data_turn(&mut self, cx: &mut Cx<'_>) -> Result<DataTurn, Wait> {
         if !cx.may_send_data() {
-            self.copies.set_held(true);
             return Err(Wait::Phase);
         }
         if self.outstanding.first_lost().is_some() {

@@ -154,6 +154,8 @@ pub(crate) struct Sender {
     pub(crate) happened: Happened,
     /// Why no DATA left when the sender was last asked for a packet.
     wait: Wait,
+    /// When the sender was last asked for a packet.
+    asked: Timestamp,
     /// When the timers of loss detection were last checked.
     loss_timers_ran: Timestamp,
     /// Kept between acknowledgements to reuse their memory.
@@ -174,6 +176,7 @@ impl Sender {
             copies: PlannedCopies::default(),
             happened: Happened::default(),
             wait: Wait::Phase,
+            asked: Timestamp::ZERO,
             loss_timers_ran: Timestamp::ZERO,
             outcome: AckOutcome::default(),
             ack_blocks: Default::default(),
@@ -228,6 +231,7 @@ impl Sender {
     /// Stops all timers.
     pub(crate) fn stop(&mut self) {
         self.window_probe = None;
+        self.copies = PlannedCopies::default();
         self.pause();
     }
 
@@ -240,7 +244,6 @@ impl Sender {
     /// Nothing may leave for now, so that no timer waits for the pacer.
     fn pause(&mut self) {
         self.wait = Wait::Phase;
-        self.copies.set_held(true);
     }
 
     /// When the first of the timers that belong to no path expires.
@@ -250,7 +253,7 @@ impl Sender {
             Wait::Pacer(until) => Some(until),
             _ => None,
         };
-        let copy = self.copies.timer();
+        let copy = self.copies.timer(self.asked);
         let timers = [self.window_probe, forward, self.expiry(config), paced, copy];
         timers.into_iter().flatten().min()
     }

@@ -41,20 +41,31 @@ impl PeerWindow {
         self.advertised.saturating_sub(in_flight)
     }
 
-    /// An acknowledgement arrived. It answers a probe if it has a window; a SHUTDOWN, which a timer sends, has none.
-    pub(crate) fn on_ack(&mut self, a_rwnd: Option<u32>, cumulative_moved: bool, newly_acked: bool) {
+    /// An acknowledgement arrived, after which `in_flight` bytes are outstanding. It answers a probe if it has a window; a SHUTDOWN, which a
+    /// timer sends, has none. Returns whether it opens the window after the peer dropped the probe: so the probe is to be sent again at once,
+    /// because T3-rtx, which backed off while the window was closed, can take up to `RTO.Max`.
+    pub(crate) fn on_ack(
+        &mut self,
+        a_rwnd: Option<u32>,
+        cumulative_moved: bool,
+        newly_acked: bool,
+        in_flight: usize,
+    ) -> bool {
+        let dropped = self.dropped_probe(in_flight);
         if let Some(a_rwnd) = a_rwnd {
             self.advertised = a_rwnd as usize;
             if self.probe == Probe::Unanswered {
                 self.probe = Probe::Answered;
             }
         }
-        if cumulative_moved {
-            self.probe = Probe::None;
-        }
         if newly_acked {
             self.probes = 0;
         }
+        let reopened = dropped && self.advertised >= in_flight;
+        if cumulative_moved || reopened {
+            self.probe = Probe::None;
+        }
+        reopened
     }
 
     /// Whether a chunk may leave at once though the window is too small for it, while nothing else is outstanding: the peer has
@@ -138,32 +149,43 @@ mod tests {
     fn a_peer_that_answers_and_takes_nothing_dropped_the_probe() {
         let mut window = probed();
         assert!(!window.dropped_probe(500), "the peer has not answered");
-        window.on_ack(Some(100), false, false);
+        assert!(!window.on_ack(Some(100), false, false, 500));
         assert!(window.dropped_probe(500));
-        window.on_ack(Some(500), false, false);
+        assert!(!window.on_ack(Some(499), false, false, 500), "still too small");
+        assert!(window.on_ack(Some(500), false, false, 500));
         assert!(!window.dropped_probe(500), "the window is large enough");
+        assert!(!window.on_ack(Some(900), false, false, 500), "it opens once");
+    }
+
+    #[test]
+    fn a_window_that_opens_before_the_peer_answered_says_nothing_of_the_probe() {
+        let mut window = probed();
+        assert!(!window.on_ack(Some(500), false, false, 500));
+        let mut window = probed();
+        window.on_ack(Some(100), false, false, 500);
+        assert!(!window.on_ack(Some(500), true, true, 0), "the peer took it");
     }
 
     #[test]
     fn each_timeout_asks_for_another_answer() {
         let mut window = probed();
-        window.on_ack(Some(100), false, false);
+        window.on_ack(Some(100), false, false, 500);
         window.on_timeout();
         assert!(!window.dropped_probe(500));
-        window.on_ack(None, false, false);
+        window.on_ack(None, false, false, 500);
         assert!(!window.dropped_probe(500), "a SHUTDOWN has no window");
-        window.on_ack(Some(100), false, false);
+        window.on_ack(Some(100), false, false, 500);
         assert!(window.dropped_probe(500));
     }
 
     #[test]
     fn a_probe_that_is_taken_is_none_any_more() {
         let mut window = probed();
-        window.on_ack(Some(100), true, true);
-        window.on_ack(Some(100), false, false);
+        window.on_ack(Some(100), true, true, 500);
+        window.on_ack(Some(100), false, false, 500);
         assert!(!window.dropped_probe(500));
         window.on_timeout();
-        window.on_ack(Some(100), false, false);
+        window.on_ack(Some(100), false, false, 500);
         assert!(!window.dropped_probe(500), "no timeout makes a probe");
     }
 
@@ -177,7 +199,7 @@ mod tests {
             assert!(!window.probes_at_once());
             assert_eq!(window.probe_wait(rto, most), Duration::from_secs(seconds));
         }
-        window.on_ack(Some(100), false, true);
+        window.on_ack(Some(100), false, true, 500);
         assert!(window.probes_at_once());
     }
 

@@ -74,7 +74,6 @@ impl Sender {
                 coupling,
             });
         }
-        self.advance_forward_point(cx);
         self.sources.forward.on_timeout(&self.outstanding);
         dropped
     }

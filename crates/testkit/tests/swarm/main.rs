@@ -76,12 +76,16 @@ const SCHEDULERS: [SchedulerKind; 6] = [
 /// 37,511: a path MTU decreased while a small window made every packet look like a probe of the path MTU, and SHUTDOWNs looked
 /// like answers that the window is closed: the black hole was never found. 105,607: the same, where no packet fits the window.
 /// 28,564: the same with two paths, where the acknowledgements of one path looked like answers to the data of the other. 16,242: an early
-/// copy was due while no path was confirmed, and its timer expired for ever.
+/// copy was due while no path was confirmed, and its timer expired for ever. 47,681: a window probe that the peer had dropped waited for a T3-rtx
+/// of 60 s after the window had opened, again and again. 99,133: chunks of an abandoned message were in flight to an address that the peer
+/// deleted, and nothing moved the point past them.
 #[test]
 fn seeds_that_failed_once() {
-    [16_242, 28_564, 37_511, 105_607].into_iter().for_each(|seed| {
-        run(seed);
-    });
+    [16_242, 28_564, 37_511, 47_681, 99_133, 105_607]
+        .into_iter()
+        .for_each(|seed| {
+            run(seed);
+        });
 }
 
 #[test]

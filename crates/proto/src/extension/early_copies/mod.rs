@@ -7,7 +7,7 @@
 //!
 //! Copies stay honest:
 //!
-//! * They count in the congestion window and for the pacer, and leave only if both have room.
+//! * They count in the congestion window and for the pacer: a copy leaves only if the window has room, and later data waits for the pacer.
 //! * They hide no loss. A receiver that gets a chunk twice reports its TSN as a duplicate (RFC 9260 §6.2). If the acknowledgement of a
 //!   packet that left with the copy, or later, arrives and the duplicate was not reported, a packet was lost: the chunk's or the copy's. This
 //!   counts as a loss for the controller, as a loss that a tail loss probe repairs does (RFC 8985 §7.4), and is never undone. If the report of

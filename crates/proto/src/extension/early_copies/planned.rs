@@ -33,8 +33,6 @@ pub(crate) struct PlannedCopy {
 #[derive(Debug, Default)]
 pub(crate) struct PlannedCopies {
     copies: BTreeSet<PlannedCopy>,
-    /// A due copy waits for something other than the time.
-    held: bool,
 }
 
 impl PlannedCopies {
@@ -55,14 +53,15 @@ impl PlannedCopies {
         self.copies.remove(copy);
     }
 
-    /// Whether due copies wait for something other than the time, so that no timer runs for them.
-    pub(crate) fn set_held(&mut self, held: bool) {
-        self.held = held;
-    }
-
-    /// When the next copy is due.
-    pub(crate) fn timer(&self) -> Option<Timestamp> {
-        self.copies.first().filter(|_| !self.held).map(|copy| copy.due)
+    /// When the next copy is due, if the sender was last asked for packets at `asked`: a copy that was due then and did not leave waits for
+    /// something other than the time, so no timer runs for it.
+    pub(crate) fn timer(&self, asked: Timestamp) -> Option<Timestamp> {
+        let next = PlannedCopy {
+            due: Timestamp(asked.0 + 1),
+            tsn: 0,
+            left: 0,
+        };
+        self.copies.range(next..).next().map(|copy| copy.due)
     }
 }
 
@@ -79,17 +78,20 @@ mod tests {
             left: 1,
         };
         let mut planned = PlannedCopies::default();
-        assert!(planned.is_empty() && planned.timer().is_none());
+        assert!(planned.is_empty() && planned.timer(at(0)).is_none());
         planned.add(copy(30, 1));
         planned.add(copy(20, 2));
-        assert_eq!(planned.timer(), Some(at(20)));
+        assert_eq!(planned.timer(at(19)), Some(at(20)));
         assert_eq!(planned.first(at(19)), None);
         assert_eq!(planned.first(at(20)), Some(copy(20, 2)));
-        planned.set_held(true);
-        assert_eq!(planned.timer(), None);
-        planned.set_held(false);
+        assert_eq!(
+            planned.timer(at(20)),
+            Some(at(30)),
+            "the first one waits for something else"
+        );
         planned.remove(&copy(20, 2));
-        assert_eq!(planned.timer(), Some(at(30)));
+        assert_eq!(planned.timer(at(29)), Some(at(30)));
+        assert_eq!(planned.timer(at(30)), None);
     }
 
     #[test]

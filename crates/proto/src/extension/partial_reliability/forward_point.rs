@@ -77,7 +77,7 @@ impl ForwardPoint {
         self.format = format;
     }
 
-    /// Moves the point as far as possible (§3.5 C1, C2). Returns the first extended TSN after `reached`.
+    /// Moves the point as far as possible (§3.5 C1, C2). If it moved, a FORWARD-TSN is due (§3.5 C3).
     ///
     /// The point passes a message whole or not at all, because a FORWARD-TSN that ended within a message would make the receiver drop the
     /// fragments that it holds. An abandoned message is abandoned as a whole. A message that is not abandoned can be passed if all its
@@ -86,13 +86,11 @@ impl ForwardPoint {
     /// The receiver of an I-FORWARD-TSN drops only the listed messages, so the point passes non-renegable fragments one by one. But usrsctp
     /// treats a fragment of a skipped message as a protocol violation. With interleaving, the point therefore passes an abandoned message
     /// only when each fragment has arrived or is lost.
-    pub(crate) fn advance(&mut self, outstanding: &Outstanding) -> u64 {
+    pub(crate) fn advance(&mut self, outstanding: &Outstanding) {
         let cumulative = outstanding.base() - 1;
         self.reached = self.reached.max(cumulative);
         self.point = self.point.max(cumulative);
-        if !outstanding.has_abandoned() {
-            return self.reached + 1;
-        }
+        let before = self.point;
         while self.reached + 1 < outstanding.next_index() {
             let next = self.reached + 1;
             let chunk = outstanding.chunk(next);
@@ -109,7 +107,7 @@ impl ForwardPoint {
                 break;
             }
         }
-        self.reached + 1
+        self.due |= self.point > before;
     }
 
     /// The point passes an abandoned chunk.
@@ -163,16 +161,13 @@ impl ForwardPoint {
         self.point >= outstanding.base()
     }
 
-    /// The point may have moved: if it did, a FORWARD-TSN is due (§3.5 C3).
-    pub(crate) fn on_advance(&mut self, outstanding: &Outstanding) {
-        self.due |= self.is_pending(outstanding) && self.point > self.told;
-    }
-
-    /// An acknowledgement came. After [`REPEAT_AFTER`] acknowledgements below the last FORWARD-TSN, its retransmission is due.
-    /// Acknowledgements within `wait` after the FORWARD-TSN do not count.
+    /// An acknowledgement came. If it covers the last FORWARD-TSN, which had no room for all streams, the next one is due. After
+    /// [`REPEAT_AFTER`] acknowledgements below the last FORWARD-TSN, its retransmission is due. Acknowledgements within `wait` after the
+    /// FORWARD-TSN do not count.
     pub(crate) fn on_ack(&mut self, now: Timestamp, wait: Duration, outstanding: &Outstanding) {
         if self.told < outstanding.base() {
             self.short = 0;
+            self.due |= self.is_pending(outstanding);
             return;
         }
         let counts = now.saturating_duration_since(self.told_at) >= wait;
