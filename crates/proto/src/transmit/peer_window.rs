@@ -155,7 +155,10 @@ mod tests {
         assert!(window.on_ack(Some(500), false, false, 500));
         assert!(!window.dropped_probe(500), "the window is large enough");
         window.on_ack(Some(100), false, false, 500);
-        assert!(!window.on_ack(Some(900), false, false, 500), "that data fitted the window");
+        assert!(
+            !window.on_ack(Some(900), false, false, 500),
+            "that data fitted the window"
+        );
     }
 
     #[test]

@@ -107,7 +107,10 @@ impl ForwardPoint {
                 break;
             }
         }
-        self.due |= self.point > before;
+        let moved = self.point > before;
+        self.due |= moved;
+        // A timer may be left from a FORWARD-TSN that was acknowledged.
+        self.timer = self.timer.filter(|_| !moved);
     }
 
     /// The point passes an abandoned chunk.
