@@ -24,7 +24,7 @@ pub enum SendError {
     #[error("a message must have at least one byte")]
     Empty,
     /// The stream does not exist: fewer streams were negotiated.
-    #[error("stream {stream:?} does not exist: the association has {streams} outbound streams")]
+    #[error("stream {stream} does not exist: the association has {streams} outbound streams")]
     InvalidStream {
         /// The stream asked for.
         stream: StreamId,
@@ -32,7 +32,7 @@ pub enum SendError {
         streams: u16,
     },
     /// The stream has a message that was begun with `send_part` and has not ended yet.
-    #[error("stream {0:?} has an unfinished message: end it with send_part first")]
+    #[error("stream {0} has an unfinished message: end it with send_part first")]
     MessageOpen(StreamId),
     /// The options name a path that does not exist.
     #[error("there is no path {0}: choose one that the statistics of the association list, or none")]
@@ -47,7 +47,7 @@ pub enum SendError {
 #[non_exhaustive]
 pub enum SchedulingError {
     /// The stream does not exist: fewer streams were negotiated.
-    #[error("stream {stream:?} does not exist: the association has {streams} outbound streams")]
+    #[error("stream {stream} does not exist: the association has {streams} outbound streams")]
     InvalidStream {
         /// The stream asked for.
         stream: StreamId,

@@ -143,7 +143,7 @@ pub enum ReconfigurationError {
     #[error("another request waits for its answer")]
     InProgress,
     /// A listed stream does not exist.
-    #[error("stream {0:?} does not exist")]
+    #[error("stream {0} does not exist")]
     InvalidStream(StreamId),
     /// The list of streams is empty, or the number of streams to add is 0.
     #[error("the request asks for nothing")]

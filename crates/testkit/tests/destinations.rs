@@ -3,8 +3,10 @@
 use core::time::Duration;
 
 use anabranch_netsim::LinkConfig;
+use anabranch_proto::controller::{BbrConfig, CongestionControl};
 use anabranch_proto::{
-    Config, MultipathMode, PathId, PathSettings, PathState, PathStats, SendError, SendOptions, StreamId,
+    Config, MultipathMode, PathId, PathSettings, PathState, PathStats, Reliability, SendError, SendOptions,
+    StreamId,
 };
 use anabranch_testkit::{Ledger, Pair, Setup, Side};
 
@@ -181,4 +183,33 @@ fn the_window_of_the_named_path_counts() {
         most = most.max(named.flight_size);
     }
     assert!(most > 10_000, "{most}");
+}
+
+// A → DATA → Z, on path 0, within its lifetime of 40 ms; on path 1, with a delay of 60 ms, it would come too late
+/// A message is hopeless if it cannot arrive in time on the path that it names, whatever another path could do.
+#[test]
+fn hopeless_messages_are_judged_by_their_path() {
+    for (named, hopeless) in [(Some(1), 1), (Some(0), 0), (None, 0)] {
+        let mut pair = two_paths(|config| {
+            config.partial_reliability.discard_hopeless = true;
+            config.congestion_control = CongestionControl::Bbr(BbrConfig::default());
+        });
+        // Long enough for BBR to learn the rates of both paths.
+        for path in [0, 1] {
+            send(&mut pair, 5_000_000, Some(path)).expect("send");
+            pair.run_for(10 * SECOND);
+        }
+        assert_eq!(pair.messages(Side::Z).len(), 2);
+        let options = SendOptions::default()
+            .path(named.map(PathId))
+            .reliability(Reliability::Lifetime(40 * MS));
+        pair.send_with(Side::A, 0, vec![1; 100], options);
+        pair.run_for(SECOND);
+        let abandoned = pair.association(Side::A).counters().abandoned_unsent;
+        assert_eq!(
+            (abandoned, pair.messages(Side::Z).len()),
+            (hopeless, 1 - hopeless as usize),
+            "{named:?}"
+        );
+    }
 }

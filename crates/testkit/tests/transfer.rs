@@ -566,9 +566,11 @@ fn refusals_and_back_pressure() {
     };
     assert_eq!(send(&mut script, 0, 2001), Err(limit));
     let stream = StreamId(10);
+    let refused = send(&mut script, 10, 1).expect_err("there are 10 streams");
+    assert_eq!(refused, SendError::InvalidStream { stream, streams: 10 });
     assert_eq!(
-        send(&mut script, 10, 1),
-        Err(SendError::InvalidStream { stream, streams: 10 })
+        refused.to_string(),
+        "stream 10 does not exist: the association has 10 outbound streams"
     );
     script.act(|association, now| {
         let options = SendOptions::default();

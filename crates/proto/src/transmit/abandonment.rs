@@ -52,7 +52,10 @@ impl Sender {
             let Persistence::Until(deadline) = head.persistence else {
                 return;
             };
-            let path = cx.paths.path(cx.paths.choose(Candidate::New));
+            let named = self.named_path(cx);
+            let path = cx
+                .paths
+                .path(named.unwrap_or_else(|| cx.paths.choose(Candidate::New)));
             let arrives = path.arrival(cx.now, head.bytes);
             if arrives.is_none_or(|at| at <= deadline) || (head.begun && !self.drops_half_sent()) {
                 return;

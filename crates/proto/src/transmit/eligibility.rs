@@ -96,7 +96,7 @@ impl Sender {
 
     /// The path that the next message names, if it can be used: it is active, and so confirmed.
     #[inline(always)]
-    fn named_path(&self, cx: &Cx<'_>) -> Option<PathId> {
+    pub(super) fn named_path(&self, cx: &Cx<'_>) -> Option<PathId> {
         if !self.queue.has_directed() {
             return None;
         }
