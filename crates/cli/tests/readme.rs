@@ -8,11 +8,12 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 mod common;
 
-use common::{Running, directory};
+use common::{LIMIT, Running, directory};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -74,6 +75,15 @@ fn shell(line: &str, directory: &Path) -> Command {
     command
 }
 
+/// A UDP port that nothing uses, and that the system gives to no program which asks for any port: servers of a page start again and again.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 10_000 + (std::process::id() % 20_000) as u16;
+    let mut ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed));
+    let free = ports.find(|port| UdpSocket::bind(("127.0.0.1", *port)).is_ok());
+    free.expect("a free port")
+}
+
 /// The commands of one page, and their output.
 struct Page {
     directory: PathBuf,
@@ -84,11 +94,9 @@ struct Page {
 
 impl Page {
     fn new(name: &str) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-        let port = socket.local_addr().expect("its address").port();
         Self {
             directory: directory(&format!("page-{}", name.replace(['/', '.'], "-"))),
-            port: port.to_string(),
+            port: free_port().to_string(),
             server: None,
             printed: String::new(),
         }
@@ -120,13 +128,19 @@ impl Page {
         let log = self.directory.join("server.log");
         let file = std::fs::File::create(&log).expect("a log");
         let mut command = shell(&format!("exec {line}"), &self.directory);
-        let server = command.stdout(file).spawn().expect("the server starts");
-        let end = Instant::now() + Duration::from_secs(10);
+        let mut server = Running(command.stdout(file).spawn().expect("the server starts"));
+        let end = Instant::now() + LIMIT;
         while std::fs::read_to_string(&log).expect("the log").is_empty() {
+            let has_ended = server.0.try_wait().expect("its status").is_some();
+            assert!(
+                !has_ended || !std::fs::read_to_string(&log).expect("the log").is_empty(),
+                "{line} ended: {:?}",
+                server.output()
+            );
             assert!(Instant::now() < end, "{line} does not say that it is ready");
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.server = Some((Running(server), log));
+        self.server = Some((server, log));
     }
 
     fn run(&mut self, line: &str) {

@@ -1,0 +1,164 @@
+//! SCTP over DTLS (RFC 8261): the endpoint of a session, its one association, and their clock.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anabranch_dtls::OVERHEAD;
+use anabranch_proto::{
+    Association, AssociationId, Config, ConnectError, ConnectOptions, EcnCodepoint, Endpoint, Event,
+    Handling, Timestamp,
+};
+use bytes::Bytes;
+
+use crate::channels::Channels;
+use crate::session_config::SessionError;
+
+/// The SCTP port of this side (RFC 8841 §5).
+pub(super) const SCTP_PORT: u16 = 5000;
+/// The address of the peer in SCTP's eyes: DTLS carries the packets, whatever the address is (RFC 8261 §5).
+const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), 5000);
+/// Streams to the peer: as many as browsers use.
+const STREAMS: u16 = 1024;
+/// The largest IP packet: path MTU discovery must not find a larger one, because Chromium ends the connection if a DTLS record has more
+/// than 2,048 bytes, whatever the path carries.
+const LARGEST_PACKET: u16 = 1500;
+/// The most datagrams of a batch: a UDP socket takes at most 65,507 bytes in one call.
+const MOST_IN_BATCH: usize = 65_507 / LARGEST_PACKET as usize;
+/// The first moment of SCTP's clock.
+const FIRST: Duration = Duration::from_secs(1);
+
+/// The SCTP of a session.
+pub(super) struct Stack {
+    started: Instant,
+    endpoint: Endpoint,
+    association: Option<(AssociationId, Box<Association>)>,
+    /// The packets of a batch.
+    buffer: Vec<u8>,
+}
+
+impl Stack {
+    /// With these settings, except those that WebRTC and DTLS fix.
+    pub(super) fn new(now: Instant, mut config: Config) -> Result<Self, SessionError> {
+        config.zero_checksum = true;
+        config.lower_layer_overhead = OVERHEAD;
+        config.udp_encapsulation = true;
+        config.max_paths = 1;
+        config.path_mtu_limit = config.path_mtu_limit.min(LARGEST_PACKET);
+        config.local_addresses.clear();
+        config.dynamic_addresses = None;
+        config.reconfiguration.offer = true;
+        config.streams.outbound = STREAMS;
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(|error| SessionError::Random(error.to_string()))?;
+        let sctp = |error: &dyn fmt::Display| SessionError::Sctp(error.to_string());
+        let mut endpoint = Endpoint::new(config, seed).map_err(|error| sctp(&error))?;
+        endpoint.listen(SCTP_PORT).map_err(|error| sctp(&error))?;
+        Ok(Self {
+            started: now,
+            endpoint,
+            association: None,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// SCTP's time.
+    fn at(&self, now: Instant) -> Timestamp {
+        let since = now.saturating_duration_since(self.started) + FIRST;
+        Timestamp(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The association, if it has begun.
+    pub(super) fn association(&self) -> Option<&Association> {
+        self.association.as_ref().map(|(_, association)| &**association)
+    }
+
+    /// The association, if it has begun, and SCTP's time.
+    pub(super) fn association_at(&mut self, now: Instant) -> Option<(&mut Association, Timestamp)> {
+        let at = self.at(now);
+        let (_, association) = self.association.as_mut()?;
+        Some((association, at))
+    }
+
+    /// Begins the association, unless the peer has begun it (RFC 9260 §5.2.1).
+    pub(super) fn connect(&mut self, now: Instant, port: u16) -> Result<(), ConnectError> {
+        if self.association.is_none() {
+            let options = ConnectOptions::default().local_port(SCTP_PORT);
+            let (id, association) = self.endpoint.connect(self.at(now), PEER, port, options)?;
+            self.adopt(now, id, association);
+        }
+        Ok(())
+    }
+
+    fn adopt(&mut self, now: Instant, id: AssociationId, mut association: Box<Association>) {
+        Channels::prepare(&mut association, self.at(now));
+        self.association = Some((id, association));
+    }
+
+    /// A packet of the peer arrived. Returns the answer to it, if the endpoint and not the association answers.
+    pub(super) fn handle_packet(&mut self, now: Instant, packet: Bytes) -> Option<Bytes> {
+        let at = self.at(now);
+        match self
+            .endpoint
+            .handle_datagram(at, None, PEER, packet, EcnCodepoint::NotEct)
+        {
+            Handling::Reply(reply) => return Some(reply.packet),
+            Handling::Deliver(id, inbound) => {
+                if let Some((_, association)) = self.association.as_mut().filter(|(own, _)| *own == id) {
+                    association.handle_packet(at, inbound);
+                }
+            }
+            // A session has one association.
+            Handling::Accept(id, association) if self.association.is_none() => {
+                self.adopt(now, id, association);
+            }
+            Handling::Accept(id, mut association) => {
+                association.refuse(at);
+                while let Some(event) = association.poll_endpoint_event() {
+                    self.endpoint.handle_event(at, id, event);
+                }
+            }
+            Handling::Done => {}
+        }
+        None
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        if let Some((association, at)) = self.association_at(now)
+            && association.poll_timeout().is_some_and(|due| due <= at)
+        {
+            association.handle_timeout(at);
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        let at = self.association()?.poll_timeout()?;
+        Some(self.started + Duration::from_nanos(at.0).saturating_sub(FIRST))
+    }
+
+    /// The next event of the association.
+    pub(super) fn poll_event(&mut self, now: Instant) -> Option<Event> {
+        let at = self.at(now);
+        let (id, association) = self.association.as_mut()?;
+        while let Some(event) = association.poll_endpoint_event() {
+            self.endpoint.handle_event(at, *id, event);
+        }
+        association.poll_event()
+    }
+
+    /// The next packets to be sent, as many as one batch of at most `max_datagrams` can take.
+    pub(super) fn poll_packets(
+        &mut self,
+        now: Instant,
+        max_datagrams: usize,
+    ) -> Option<impl Iterator<Item = &[u8]>> {
+        let at = self.at(now);
+        let (_, association) = self.association.as_mut()?;
+        let burst = association.burst_limit().datagrams;
+        let most = max_datagrams.min(burst).clamp(1, MOST_IN_BATCH);
+        self.buffer.clear();
+        let packets = association.poll_transmit(at, &mut self.buffer, most)?;
+        let segment = packets.segment_size.unwrap_or(packets.len).max(1);
+        Some(self.buffer[..packets.len].chunks(segment))
+    }
+}
