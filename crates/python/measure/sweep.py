@@ -81,8 +81,8 @@ def on_cluster(experiment: str, options: dict[str, Any]) -> OnCluster:
         while not file.exists() or not file.read_text():
             time.sleep(0.05)
         address = json.loads(file.read_text())["address"]
-        of_worker = [*local, "--nthreads", "1", "--no-nanny", "--local-directory", directory]
-        workers = [start("worker", address, *of_worker) for _ in range(2)]
+        alone = [*local, "--nthreads", "1", "--no-nanny", "--local-directory", directory]
+        workers = [start("worker", address, *alone) for _ in range(2)]
         with Client(address) as client:
             client.wait_for_workers(2)
             client.run(_run.build)
@@ -106,8 +106,8 @@ def on_cluster(experiment: str, options: dict[str, Any]) -> OnCluster:
             finally:
                 vars(_run)["_bar"] = usual
             ended = [used(scheduler), killed[0], used(workers[1]), used(here)]
-    times = [end - begin for end, begin in zip(ended, begun, strict=True)]
-    return OnCluster(table, *times, start=sum(begun[:3]))
+    of_scheduler, of_killed, of_worker, of_client = (end - begin for end, begin in zip(ended, begun, strict=True))
+    return OnCluster(table, of_scheduler, of_killed, of_worker, of_client, start=sum(begun[:3]))
 
 
 def main() -> None:
