@@ -119,7 +119,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("results/python/sweep.json"))
     arguments = parser.parse_args()
     options: dict[str, Any] = {"quick": True, "seeds": arguments.seeds, "progress": False}
-    rounds, equal, runs = [], True, 0
+    rounds: list[dict[str, Any]] = []
+    equal, runs = True, 0
     for number in range(arguments.rounds):
         table, one_job = locally(arguments.experiment, 1, options)
         of_two, two_jobs = locally(arguments.experiment, 2, options)
@@ -139,18 +140,23 @@ def main() -> None:
             }
         )
         print(f"{number + 1}/{arguments.rounds}: {json.dumps(rounds[-1])}", flush=True)
+        # A measurement that is ended early keeps the rounds so far.
+        write(arguments, runs, equal, rounds)
+
+
+def write(arguments: argparse.Namespace, runs: int, equal: bool, rounds: list[dict[str, Any]]) -> None:
+    """Writes the file."""
     ratios = ["ratio", "ratio_to_two_jobs", "ratio_of_two_jobs_to_one"]
     record = {
         "experiment": arguments.experiment,
         "runs": runs,
         "equal_tables": equal,
-        **{f"median_{name}": statistics.median([float(str(one[name])) for one in rounds]) for name in ratios},
+        **{f"median_{name}": statistics.median(one[name] for one in rounds) for name in ratios},
         "rounds": rounds,
         "version": _run.build(),
     }
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps({name: value for name, value in record.items() if name != "rounds"}, indent=1))
 
 
 if __name__ == "__main__":
