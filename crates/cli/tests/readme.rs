@@ -130,13 +130,12 @@ impl Page {
         let mut command = shell(&format!("exec {line}"), &self.directory);
         let mut server = Running(command.stdout(file).spawn().expect("the server starts"));
         let end = Instant::now() + LIMIT;
-        while std::fs::read_to_string(&log).expect("the log").is_empty() {
+        loop {
             let has_ended = server.0.try_wait().expect("its status").is_some();
-            assert!(
-                !has_ended || !std::fs::read_to_string(&log).expect("the log").is_empty(),
-                "{line} ended: {:?}",
-                server.output()
-            );
+            if !std::fs::read_to_string(&log).expect("the log").is_empty() {
+                break;
+            }
+            assert!(!has_ended, "{line} ended: {:?}", server.output());
             assert!(Instant::now() < end, "{line} does not say that it is ready");
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use anabranch_dtls::{DtlsConfig, DtlsError, Effects, Peers};
-use anabranch_proto::{CloseReason, Event, PathError, PathId};
+use anabranch_proto::{Association, CloseReason, Event, PathError, PathId};
 use bytes::Bytes;
 
 use crate::channels::{ChannelEvent, ChannelId, ChannelMessage, ChannelSendError, Channels, OpenError, Role};
@@ -84,7 +84,6 @@ pub struct Session {
     offered: Option<Description>,
     datagrams: VecDeque<Datagram>,
     events: VecDeque<SessionEvent>,
-    is_connected: bool,
     ended: bool,
     config: SessionConfig,
     /// The output of DTLS, whose memory is used again.
@@ -95,7 +94,7 @@ impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
             .field("route", &self.route.chosen())
-            .field("is_connected", &self.is_connected)
+            .field("association", &self.sctp.association().map(Association::state))
             .field("ended", &self.ended)
             .finish_non_exhaustive()
     }
@@ -340,7 +339,6 @@ impl Session {
             offered: None,
             datagrams: VecDeque::new(),
             events: VecDeque::new(),
-            is_connected: false,
             ended: false,
             config,
             effects: Effects::default(),
@@ -439,10 +437,7 @@ impl Session {
                 self.channels.handle_event(association, at, &event);
             }
             match event {
-                Event::Established { .. } => {
-                    self.is_connected = true;
-                    self.events.push_back(SessionEvent::Connected);
-                }
+                Event::Established { .. } => self.events.push_back(SessionEvent::Connected),
                 Event::Closed(reason) => self.end(SessionEnd::Sctp(reason)),
                 _ => {}
             }

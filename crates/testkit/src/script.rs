@@ -335,6 +335,14 @@ impl Script {
         self.answers.pop_front().expect("an answer from the endpoint")
     }
 
+    /// The TSNs of the DATA that the endpoint sent since the answers were last taken, in order.
+    pub fn sent_tsns(&mut self) -> Vec<Tsn> {
+        let packets = self.answers.drain(..);
+        packets
+            .flat_map(|packet| packet.data().map(|data| data.tsn).collect::<Vec<_>>())
+            .collect()
+    }
+
     /// The only chunk of the next packet that the endpoint sent.
     ///
     /// # Panics

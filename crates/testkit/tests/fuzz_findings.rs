@@ -15,14 +15,6 @@ fn sack(cumulative_tsn_ack: Tsn, blocks: &[(u16, u16)]) -> Chunk {
     })
 }
 
-/// The TSNs that the endpoint has sent since the last call.
-fn sent(script: &mut Script) -> Vec<Tsn> {
-    let packets = core::iter::from_fn(|| script.next_answer());
-    packets
-        .flat_map(|packet| packet.data().map(|data| data.tsn).collect::<Vec<_>>())
-        .collect()
-}
-
 /// §6.2.1, §7.2.4: one SACK reneges on a chunk that an earlier SACK acknowledged, and is the third missing report of that
 /// chunk. The chunk returns to the bytes in flight and leaves them at once.
 #[test]
@@ -36,7 +28,7 @@ fn reneged_and_lost_by_one_sack() {
             .send(now, StreamId(0), message, SendOptions::default())
             .expect("send");
     });
-    let mut highest = *sent(&mut script).last().expect("a few chunks");
+    let mut highest = *script.sent_tsns().last().expect("a few chunks");
     let before = script.endpoint_tsn.minus(1);
     let offset = |tsn: Tsn| u16::try_from(tsn.distance_from(before)).expect("a few chunks");
     let first_window = offset(highest);
@@ -44,15 +36,15 @@ fn reneged_and_lost_by_one_sack() {
     // peer → SACK 4 to the last → endpoint: 1, 2 and 3 are missing. The acknowledged bytes leave the flight, so new chunks can
     // leave.
     script.send(&[sack(before, &[(4, first_window)])]);
-    highest = *sent(&mut script).last().expect("a new chunk");
+    highest = *script.sent_tsns().last().expect("a new chunk");
     // peer → SACK 4 to the last → endpoint: 1, 2 and 3 are missing for the second time.
     script.send(&[sack(before, &[(4, offset(highest))])]);
     let reneged = offset(highest) - 3;
-    highest = *sent(&mut script).last().expect("a new chunk");
+    highest = *script.sent_tsns().last().expect("a new chunk");
     // peer → SACK 2 → endpoint: 4 and more are reneged; 1 is missing for the third time.
     script.send(&[sack(before, &[(2, 2)])]);
     // endpoint → DATA 1 → peer, by fast retransmit.
-    assert_eq!(sent(&mut script), [before.plus(1)]);
+    assert_eq!(script.sent_tsns(), [before.plus(1)]);
     // As soon as the peer may renege on more:
     script.advance(core::time::Duration::from_millis(100));
     // peer → SACK 3 to the last → endpoint: 2 is reneged, and missing for the third time.
@@ -63,13 +55,13 @@ fn reneged_and_lost_by_one_sack() {
         (1, u64::from(reneged) + 1)
     );
     // endpoint → DATA 2, … → peer.
-    let mut answer = sent(&mut script);
+    let mut answer = script.sent_tsns();
     assert_eq!(answer[0], before.plus(2));
     // peer → SACK of everything, until all is sent.
     while let Some(last) = answer.last() {
         highest = if last.is_after(highest) { *last } else { highest };
         script.send(&[sack(highest, &[])]);
-        answer = sent(&mut script);
+        answer = script.sent_tsns();
     }
     assert!(script.events().contains(&Event::Dry));
     assert_eq!(script.association().stats().paths[0].flight_size, 0);

@@ -40,6 +40,19 @@ fn send(script: &mut Script, stream: u16, len: usize) -> Result<MessageId, SendE
     })
 }
 
+/// The peer acknowledges a message and closes its window to `a_rwnd` bytes; then a message of `len` bytes is sent, of which one chunk leaves as
+/// a probe. Also returns the SACK.
+fn probed(a_rwnd: u32, len: usize) -> (Script, Chunk) {
+    let mut script = established(quiet());
+    send(&mut script, 0, 100).expect("send");
+    script.expect();
+    let closed = ack(script.endpoint_tsn, a_rwnd);
+    script.send(core::slice::from_ref(&closed));
+    send(&mut script, 0, len).expect("send");
+    assert_eq!(script.sent_tsns(), [script.endpoint_tsn.next()]);
+    (script, closed)
+}
+
 /// The SACK that is the only chunk of the next packet.
 #[track_caller]
 fn expect_sack(script: &mut Script) -> Sack {
@@ -303,13 +316,7 @@ fn nagle_and_no_delay() {
 /// §6.1 A: a closed window is probed without end while the peer answers, and opens again.
 #[test]
 fn a_zero_window_for_an_hour() {
-    let mut script = established(quiet());
-    send(&mut script, 0, 100).expect("send");
-    script.expect();
-    let closed = ack(script.endpoint_tsn, 0);
-    script.send(core::slice::from_ref(&closed));
-    send(&mut script, 0, 100).expect("send");
-    assert_eq!(script.expect().data().count(), 1);
+    let (mut script, closed) = probed(0, 100);
     assert_eq!(script.association().counters().zero_windows, 1);
     let begin = script.now();
     script.send(core::slice::from_ref(&closed));
@@ -372,13 +379,7 @@ fn a_window_of_a_few_bytes_costs_no_rto_while_data_is_acknowledged() {
 /// One chunk at a time, and only after an acknowledgement of new data.
 #[test]
 fn a_window_update_without_new_acknowledgement_causes_no_probe() {
-    let mut script = established(quiet());
-    send(&mut script, 0, 100).expect("send");
-    script.expect();
-    let closed = ack(script.endpoint_tsn, 8);
-    script.send(core::slice::from_ref(&closed));
-    send(&mut script, 0, 20_000).expect("send");
-    assert_eq!(script.expect().data().count(), 1);
+    let (mut script, closed) = probed(8, 20_000);
     for _ in 0..10 {
         script.send(core::slice::from_ref(&closed));
         script.expect_silence();
@@ -395,33 +396,20 @@ fn a_window_update_without_new_acknowledgement_causes_no_probe() {
 /// The peer had no room for the probe. When its window opens, T3-rtx has backed off, and the window must not wait for it.
 #[test]
 fn a_probe_that_was_dropped_leaves_again_when_the_window_opens() {
-    let mut script = established(quiet());
-    send(&mut script, 0, 100).expect("send");
-    script.expect();
-    let closed = ack(script.endpoint_tsn, 8);
-    script.send(core::slice::from_ref(&closed));
-    send(&mut script, 0, 20_000).expect("send");
+    let (mut script, closed) = probed(8, 20_000);
     let probe = script.endpoint_tsn.next();
-    let tsns = |script: &mut Script| {
-        let mut tsns = Vec::new();
-        while let Some(packet) = script.next_answer() {
-            tsns.extend(packet.data().map(|data| data.tsn));
-        }
-        tsns
-    };
-    assert_eq!(tsns(&mut script), [probe]);
     for _ in 0..4 {
         script.send(core::slice::from_ref(&closed));
         script.expect_silence();
         script.advance_to_timeout();
-        assert_eq!(tsns(&mut script), [probe], "T3-rtx");
+        assert_eq!(script.sent_tsns(), [probe], "T3-rtx");
     }
     script.send(core::slice::from_ref(&closed));
     script.expect_silence();
     let cwnd = script.association().stats().paths[0].cwnd;
     let opened = ack(script.endpoint_tsn, 100_000);
     script.send(core::slice::from_ref(&opened));
-    let sent = tsns(&mut script);
+    let sent = script.sent_tsns();
     assert_eq!(sent.first(), Some(&probe));
     assert!(sent.len() > 1, "and new data with it: {sent:?}");
     assert_eq!(script.association().stats().paths[0].cwnd, cwnd, "no loss");

@@ -25,7 +25,6 @@ pub(super) enum RouteEvent {
 /// The addresses of a session.
 pub(super) struct Route {
     ice: IceAgent,
-    is_lite: bool,
     /// This side's address and the peer's, as soon as they are known.
     chosen: Option<(SocketAddr, SocketAddr)>,
 }
@@ -48,15 +47,11 @@ impl Route {
         }
         // The agent's clock must run before the peer's first check: a check that comes before the peer's description would stop it.
         IceAgent::handle_timeout(&mut ice, now);
-        Ok(Self {
-            ice,
-            is_lite,
-            chosen: None,
-        })
+        Ok(Self { ice, chosen: None })
     }
 
     pub(super) fn is_lite(&self) -> bool {
-        self.is_lite
+        self.ice.ice_lite()
     }
 
     pub(super) fn credentials(&self) -> IceCreds {
@@ -74,12 +69,12 @@ impl Route {
         peer: &Description,
         offered: bool,
     ) -> Result<(), SessionError> {
-        if peer.is_lite && self.is_lite {
+        if peer.is_lite && self.is_lite() {
             return Err(SessionError::BothLite);
         }
         // RFC 8445 §6.1.1.
         self.ice
-            .set_controlling(!self.is_lite && (offered || peer.is_lite));
+            .set_controlling(!self.is_lite() && (offered || peer.is_lite));
         self.ice.set_remote_credentials(peer.credentials.clone());
         for candidate in &peer.candidates {
             self.ice.add_remote_candidate(candidate.clone());

@@ -7,7 +7,7 @@ use super::{Cx, Sender};
 use crate::config::Config;
 use crate::event::Undelivered;
 use crate::message::{AbandonPolicy, Persistence, UnsentMessage};
-use crate::path::{Candidate, PathId};
+use crate::path::PathId;
 use crate::recovery::Judge;
 use crate::time::Timestamp;
 use crate::trace_event::{AbandonReason, TraceKind};
@@ -52,10 +52,7 @@ impl Sender {
             let Persistence::Until(deadline) = head.persistence else {
                 return;
             };
-            let named = self.named_path(cx);
-            let path = cx
-                .paths
-                .path(named.unwrap_or_else(|| cx.paths.choose(Candidate::New)));
+            let path = cx.paths.path(self.new_path(cx));
             let arrives = path.arrival(cx.now, head.bytes);
             if arrives.is_none_or(|at| at <= deadline) || (head.begun && !self.drops_half_sent()) {
                 return;

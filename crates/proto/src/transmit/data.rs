@@ -9,7 +9,7 @@ use super::{Cx, DataPhase, Sender};
 use crate::config::SchedulerKind;
 use crate::extension::eca::PathView;
 use crate::negotiation::Capabilities;
-use crate::path::{Candidate, Flight, PathId, PathState};
+use crate::path::{Flight, PathId, PathState};
 use crate::recovery::ChunkState;
 use crate::send::{Label, TransmissionName};
 
@@ -62,7 +62,7 @@ impl Sender {
         if let Some(new) = turn.new {
             return Some(new.limit);
         }
-        let may = directed || cx.paths.spreads() || cx.paths.choose(Candidate::New) == turn.path;
+        let may = directed || cx.paths.spreads() || cx.paths.data_path() == turn.path;
         may.then(|| self.payload_limit(cx))
     }
 

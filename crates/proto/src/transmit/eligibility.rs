@@ -79,11 +79,10 @@ impl Sender {
             len: self.queue.peek(limit).ok_or(Wait::Queue)?,
             limit,
         };
-        let named = self.named_path(cx);
-        if named.is_none() && cx.paths.spreads() {
+        if cx.paths.spreads() && self.named_path(cx).is_none() {
             return self.spread_turn(cx, new);
         }
-        let id = named.unwrap_or_else(|| cx.paths.choose(Candidate::New));
+        let id = self.new_path(cx);
         let path = cx.paths.path_mut(id);
         path.decay_when_idle(cx.now);
         path.forget_old_copies(cx.now);
@@ -96,7 +95,7 @@ impl Sender {
 
     /// The path that the next message names, if it can be used: it is active, and so confirmed.
     #[inline(always)]
-    pub(super) fn named_path(&self, cx: &Cx<'_>) -> Option<PathId> {
+    fn named_path(&self, cx: &Cx<'_>) -> Option<PathId> {
         if !self.queue.has_directed() {
             return None;
         }
@@ -104,11 +103,17 @@ impl Sender {
         named.filter(|path| cx.paths.has(*path) && cx.paths.path(*path).state == PathState::Active)
     }
 
+    /// The path of the next new chunk, if chunks that name none are not spread over several paths.
+    #[inline(always)]
+    pub(super) fn new_path(&self, cx: &Cx<'_>) -> PathId {
+        self.named_path(cx).unwrap_or_else(|| cx.paths.data_path())
+    }
+
     /// Whether the next new chunk takes this path, if some messages name a path.
     pub(super) fn next_goes_to(&self, cx: &Cx<'_>, id: PathId) -> bool {
         match self.named_path(cx) {
             Some(named) => named == id,
-            None => cx.paths.spreads() || cx.paths.choose(Candidate::New) == id,
+            None => cx.paths.spreads() || cx.paths.data_path() == id,
         }
     }
 
