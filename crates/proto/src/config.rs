@@ -85,7 +85,7 @@ pub struct Config {
     /// Whether small messages leave at once (`SCTP_NODELAY`, RFC 6458 §8.1.5). Default true, unlike the socket API, because messages
     /// here are meant to arrive in time. False bundles small messages while data is outstanding (Nagle).
     pub no_delay: bool,
-    /// The stream scheduler (RFC 8260 §3). Default [`SchedulerKind::FirstComeFirstServed`].
+    /// The stream scheduler (RFC 8260 §3). Default [`SchedulerKind::Priority`].
     pub scheduler: SchedulerKind,
     /// A bound on the queueing delay that less urgent data, of priority classes 1 and above, causes to class 0 in the network. Such
     /// data leaves only while the bytes in flight can be delivered within the round-trip time without queues plus this time. Choose at
