@@ -1,5 +1,6 @@
 //! Shared tools of the protocol's tests: a simulated [`Pair`] of hosts; a [`Script`] of hand-made packets against one endpoint;
-//! a [`fixture`] with packets as short text for the tests of the extensions; a [`Ledger`] that compares sent and received
+//! a [`fixture`] with packets as short text for the tests of the extensions; a
+//! [`victim`] of hostile peers that send many packets; a [`Ledger`] that compares sent and received
 //! messages; and [`arrows`], which draws packets.
 //!
 //! All functions panic with a message that helps to find the cause of a failure. Nothing here is for production.
@@ -17,6 +18,7 @@ mod script;
 mod seeds;
 mod signature;
 mod talker;
+pub mod victim;
 
 use anabranch_proto::Config;
 

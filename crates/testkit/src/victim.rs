@@ -1,17 +1,20 @@
-//! An endpoint after a valid set-up, and chunks written byte by byte.
+//! An endpoint after a valid set-up, and chunks written byte by byte: for hostile peers that send a great many packets. In contrast to
+//! [`Script`], the packets are neither logged nor parsed.
 
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_proto::{
     Association, AssociationId, Config, EcnCodepoint, Event, Handling, SendOptions, StreamId,
 };
-use anabranch_testkit::{Script, Signature, authentication_parameters};
 use anabranch_wire::chunk::{
     Chunk, EncodeChunk, GapAckBlock, NrSackWriter, SackWriter, experimental_kind, kind,
 };
 use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
 use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
+
+use crate::script::Script;
+use crate::signature::{Signature, authentication_parameters};
 
 /// The maximum length of the chunks of a packet, unless a single chunk is longer.
 const PACKET: usize = 1200;
@@ -27,55 +30,63 @@ const EXTENSIONS: [u8; 6] = [
 ];
 
 /// The identifier of a shared key, and its secret.
-type Key<'a> = (u16, &'a [u8]);
+pub type Key<'a> = (u16, &'a [u8]);
 
 /// Authenticated chunks, dynamic addresses and stream reconfiguration.
 const FAMILY: [u8; 4] = [kind::AUTH, kind::ASCONF, kind::ASCONF_ACK, kind::RE_CONFIG];
 
 /// The endpoint, with one association unless a shape makes more.
-pub(crate) struct Victim {
-    pub(crate) script: Script,
-    pub(crate) reads: bool,
+pub struct Victim {
+    /// The endpoint, and what the peer knows of it.
+    pub script: Script,
+    /// Whether the application reads all messages at each [`Victim::drain`].
+    pub reads: bool,
+    /// Whether the application takes its events.
+    pub polls: bool,
+    /// The ECN codepoint of the peer's packets.
+    pub ecn: EcnCodepoint,
     /// The peer's packets are signed.
-    pub(crate) signature: Option<Signature>,
+    pub signature: Option<Signature>,
     /// Each packet comes from another address that is none of the peer's.
-    pub(crate) wanders: bool,
+    pub wanders: bool,
     /// The number of packets that arrived.
     arrived: u32,
     buffer: Vec<u8>,
     /// Bytes that the endpoint sent since the last call.
-    pub(crate) sent: usize,
+    pub sent: usize,
     /// Addresses that the peer added, deleted or made primary.
-    pub(crate) addresses_changed: u32,
+    pub addresses_changed: u32,
 }
 
 impl Victim {
     /// Sets up an association with a peer that also offers these chunk types.
-    pub(crate) fn with(config: Config, more: &[u8]) -> Self {
+    pub fn with(config: Config, more: &[u8]) -> Self {
         Self::with_addresses(config, more, &[])
     }
 
     /// The same with a peer that has more addresses.
-    pub(crate) fn with_addresses(config: Config, more: &[u8], addresses: &[[u8; 4]]) -> Self {
+    pub fn with_addresses(config: Config, more: &[u8], addresses: &[[u8; 4]]) -> Self {
         Self::set_up(config, more, addresses, 1000, None)
     }
 
     /// The same with a peer that has all extensions and the most streams, demands signatures of these chunk types, and signs its packets
     /// with this key.
-    pub(crate) fn with_family(config: Config, addresses: &[[u8; 4]], signed: &[u8], key: Key<'_>) -> Self {
+    pub fn with_family(config: Config, addresses: &[[u8; 4]], signed: &[u8], key: Key<'_>) -> Self {
         Self::set_up(config, &FAMILY, addresses, u16::MAX, Some((signed, key)))
     }
 
-    fn set_up(
+    /// Sets up an association with a peer that also offers these chunk types, has these further addresses and this many streams, and, if
+    /// `signed` is given, demands signatures of these chunk types and signs its own packets with this key.
+    ///
+    /// # Panics
+    /// If the endpoint does not answer as RFC 9260 says.
+    pub fn set_up(
         config: Config,
         more: &[u8],
         addresses: &[[u8; 4]],
         streams: u16,
         signed: Option<(&[u8], Key<'_>)>,
     ) -> Self {
-        let mut script = Script::new(config, 1);
-        script.a_rwnd = 100_000_000;
-        script.streams = streams;
         let mut parameters = ParametersBuilder::new();
         for address in addresses {
             parameters = parameters.push(&Parameter::Ipv4((*address).into()));
@@ -86,14 +97,29 @@ impl Victim {
             parameters = authentication_parameters(parameters, types);
         }
         let parameters = parameters.finish();
-        script.set_up_with(parameters.clone());
+        let mut victim = Self::with_parameters(config, streams, parameters.clone());
+        let answered = &victim.script.endpoint_parameters;
+        victim.signature = signed.map(|(_, (id, secret))| Signature::new(&parameters, answered, id, secret));
+        victim
+    }
+
+    /// Sets up an association with a peer that has this many streams and sends these parameters.
+    ///
+    /// # Panics
+    /// If the endpoint does not answer as RFC 9260 says.
+    #[must_use]
+    pub fn with_parameters(config: Config, streams: u16, parameters: Parameters) -> Self {
+        let mut script = Script::new(config, 1);
+        script.a_rwnd = 100_000_000;
+        script.streams = streams;
+        script.set_up_with(parameters);
         script.talker().reading = false;
-        let signature = signed
-            .map(|(_, (id, secret))| Signature::new(&parameters, &script.endpoint_parameters, id, secret));
         Self {
             script,
             reads: false,
-            signature,
+            polls: true,
+            ecn: EcnCodepoint::NotEct,
+            signature: None,
             wanders: false,
             arrived: 0,
             buffer: Vec::new(),
@@ -106,18 +132,25 @@ impl Victim {
         self.script.id().expect("there is an association")
     }
 
-    pub(crate) fn association(&self) -> &Association {
+    /// The association.
+    #[must_use]
+    pub fn association(&self) -> &Association {
         self.script.association()
     }
 
-    pub(crate) fn association_mut(&mut self) -> &mut Association {
+    /// The association.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn association_mut(&mut self) -> &mut Association {
         let id = self.id();
         self.script.host_mut().association_mut(id).expect("it is there")
     }
 
     /// A datagram arrives.
-    pub(crate) fn handle(&mut self, datagram: Bytes) {
+    pub fn handle(&mut self, datagram: Bytes) {
         let (now, mut remote, local) = (self.script.now(), self.script.remote, self.script.local.ip());
+        let ecn = self.ecn;
         self.arrived += 1;
         if self.wanders {
             remote.set_ip(IpAddr::V4((0x0b00_0000 + self.arrived).into()));
@@ -125,7 +158,7 @@ impl Victim {
         let host = self.script.host_mut();
         match host
             .endpoint_mut()
-            .handle_datagram(now, Some(local), remote, datagram, EcnCodepoint::NotEct)
+            .handle_datagram(now, Some(local), remote, datagram, ecn)
         {
             Handling::Deliver(id, inbound) => {
                 host.association_mut(id)
@@ -138,12 +171,12 @@ impl Victim {
     }
 
     /// Takes the association's packets and events.
-    pub(crate) fn drain(&mut self) {
+    pub fn drain(&mut self) {
         let now = self.script.now();
         let id = self.id();
         let mut events = Vec::new();
         let mut buffer = core::mem::take(&mut self.buffer);
-        let reads = self.reads;
+        let (reads, polls) = (self.reads, self.polls);
         let association = self.association_mut();
         while reads && association.recv(now).is_some() {}
         let mut sent = 0;
@@ -152,7 +185,7 @@ impl Victim {
             buffer.clear();
         }
         let mut changed = 0;
-        while let Some(event) = association.poll_event() {
+        while polls && let Some(event) = association.poll_event() {
             changed += u32::from(matches!(event, Event::Addresses(_)));
         }
         while let Some(event) = association.poll_endpoint_event() {
@@ -167,7 +200,7 @@ impl Victim {
     }
 
     /// Hands over the packets that prepare a shape.
-    pub(crate) fn play(&mut self, chunks: Vec<Vec<u8>>) {
+    pub fn play(&mut self, chunks: Vec<Vec<u8>>) {
         for datagram in self.packets(chunks) {
             self.handle(datagram);
             self.drain();
@@ -175,12 +208,12 @@ impl Victim {
     }
 
     /// The application sends this many messages of this length, and they leave.
-    pub(crate) fn send(&mut self, count: usize, len: usize) {
+    pub fn send(&mut self, count: usize, len: usize) {
         self.send_on(count, len, |_| 0);
     }
 
     /// The same, each message on a stream that its number gives.
-    pub(crate) fn send_on(&mut self, count: usize, len: usize, stream: impl Fn(usize) -> u16) {
+    pub fn send_on(&mut self, count: usize, len: usize, stream: impl Fn(usize) -> u16) {
         let now = self.script.now();
         let message = Bytes::from(vec![7; len]);
         for number in 0..count {
@@ -199,7 +232,8 @@ impl Victim {
     }
 
     /// Sends these chunks, as many per packet as fit.
-    pub(crate) fn packets(&self, chunks: Vec<Vec<u8>>) -> Vec<Bytes> {
+    #[must_use]
+    pub fn packets(&self, chunks: Vec<Vec<u8>>) -> Vec<Bytes> {
         let mut packets = Vec::new();
         let mut waiting: Vec<u8> = Vec::new();
         for chunk in chunks {
@@ -213,11 +247,14 @@ impl Victim {
     }
 
     /// Sends these chunks, one per packet.
-    pub(crate) fn alone(&self, chunks: Vec<Vec<u8>>) -> Vec<Bytes> {
+    #[must_use]
+    pub fn alone(&self, chunks: Vec<Vec<u8>>) -> Vec<Bytes> {
         chunks.iter().map(|chunk| self.packet(chunk)).collect()
     }
 
-    pub(crate) fn packet(&self, chunks: &[u8]) -> Bytes {
+    /// A packet with these chunks, signed if the peer signs.
+    #[must_use]
+    pub fn packet(&self, chunks: &[u8]) -> Bytes {
         let signed = self.signature.as_ref().map(|signature| signature.before(chunks));
         let chunks = signed.as_deref().unwrap_or(chunks);
         self.script
@@ -226,12 +263,14 @@ impl Victim {
     }
 
     /// A TSN of the peer: number 0 is its initial TSN.
-    pub(crate) fn tsn(&self, number: u32) -> Tsn {
+    #[must_use]
+    pub fn tsn(&self, number: u32) -> Tsn {
         self.script.tsn.plus(number)
     }
 
     /// A SACK of the first `taken` TSNs, with gap ack blocks of these offsets.
-    pub(crate) fn sack(&self, taken: u32, blocks: &[(u16, u16)]) -> Vec<u8> {
+    #[must_use]
+    pub fn sack(&self, taken: u32, blocks: &[(u16, u16)]) -> Vec<u8> {
         let mut sack = Vec::new();
         SackWriter {
             cumulative_tsn_ack: self.script.endpoint_tsn.plus(taken).minus(1),
@@ -245,7 +284,8 @@ impl Victim {
     }
 
     /// An NR-SACK of the first `taken` TSNs, with these non-renegable blocks.
-    pub(crate) fn nr_sack(&self, taken: u32, blocks: &[(u16, u16)]) -> Vec<u8> {
+    #[must_use]
+    pub fn nr_sack(&self, taken: u32, blocks: &[(u16, u16)]) -> Vec<u8> {
         let mut sack = Vec::new();
         NrSackWriter {
             cumulative_tsn_ack: self.script.endpoint_tsn.plus(taken).minus(1),
@@ -260,32 +300,37 @@ impl Victim {
     }
 
     /// Sets up another association from this address.
-    pub(crate) fn set_up_from(&mut self, remote: SocketAddr) {
+    pub fn set_up_from(&mut self, remote: SocketAddr) {
         self.script.remote = remote;
         self.script.set_up();
     }
 
     /// An INIT that lists the peer's address this many times.
-    pub(crate) fn init_listing(&self, address: [u8; 4], times: usize) -> Bytes {
+    #[must_use]
+    pub fn init_listing(&self, address: [u8; 4], times: usize) -> Bytes {
         self.init_with(&vec![Parameter::Ipv4(address.into()); times])
     }
 
     /// An INIT with these parameters.
-    pub(crate) fn init_with(&self, parameters: &[Parameter]) -> Bytes {
+    #[must_use]
+    pub fn init_with(&self, parameters: &[Parameter]) -> Bytes {
         let init = Chunk::Init(self.script.init(list(parameters)));
         self.script.packet(VerificationTag(0), &[init]).into()
     }
 }
 
 /// Encoded parameters.
-pub(crate) fn list(parameters: &[Parameter]) -> Parameters {
+#[must_use]
+pub fn list(parameters: &[Parameter]) -> Parameters {
     let builder = parameters
         .iter()
         .fold(ParametersBuilder::new(), ParametersBuilder::push);
     builder.finish()
 }
 
-pub(crate) fn gap_blocks(blocks: &[(u16, u16)]) -> Vec<GapAckBlock> {
+/// Gap ack blocks with these offsets.
+#[must_use]
+pub fn gap_blocks(blocks: &[(u16, u16)]) -> Vec<GapAckBlock> {
     let block = |&(start, end): &(u16, u16)| GapAckBlock { start, end };
     blocks.iter().map(block).collect()
 }
@@ -296,7 +341,8 @@ fn padded(mut chunk: Vec<u8>) -> Vec<u8> {
 }
 
 /// A chunk with its header and padding.
-pub(crate) fn chunk(kind: u8, flags: u8, value: &[&[u8]]) -> Vec<u8> {
+#[must_use]
+pub fn chunk(kind: u8, flags: u8, value: &[&[u8]]) -> Vec<u8> {
     let value = value.concat();
     let mut chunk = vec![kind, flags];
     chunk.extend_from_slice(&(value.len() as u16 + 4).to_be_bytes());
@@ -305,7 +351,8 @@ pub(crate) fn chunk(kind: u8, flags: u8, value: &[&[u8]]) -> Vec<u8> {
 }
 
 /// DATA; `flags`: 1 ends its message, 2 begins it, 4 is unordered.
-pub(crate) fn data(tsn: Tsn, stream: u16, ssn: u16, flags: u8, payload: &[u8]) -> Vec<u8> {
+#[must_use]
+pub fn data(tsn: Tsn, stream: u16, ssn: u16, flags: u8, payload: &[u8]) -> Vec<u8> {
     let numbers = [stream.to_be_bytes(), ssn.to_be_bytes()].concat();
     chunk(
         kind::DATA,
@@ -315,13 +362,15 @@ pub(crate) fn data(tsn: Tsn, stream: u16, ssn: u16, flags: u8, payload: &[u8]) -
 }
 
 /// I-DATA of one byte: fragment `fsn` of message `mid`.
-pub(crate) fn i_data(tsn: Tsn, stream: u16, mid: u32, fsn: u32, flags: u8) -> Vec<u8> {
+#[must_use]
+pub fn i_data(tsn: Tsn, stream: u16, mid: u32, fsn: u32, flags: u8) -> Vec<u8> {
     let numbers = [tsn.0, u32::from(stream) << 16, mid, fsn].map(u32::to_be_bytes);
     chunk(kind::I_DATA, flags, &[&numbers.concat(), b"x"])
 }
 
 /// FORWARD-TSN with streams and SSNs.
-pub(crate) fn forward_tsn(tsn: Tsn, streams: &[(u16, u16)]) -> Vec<u8> {
+#[must_use]
+pub fn forward_tsn(tsn: Tsn, streams: &[(u16, u16)]) -> Vec<u8> {
     let listed = streams
         .iter()
         .flat_map(|(stream, ssn)| [stream.to_be_bytes(), ssn.to_be_bytes()]);
@@ -330,7 +379,8 @@ pub(crate) fn forward_tsn(tsn: Tsn, streams: &[(u16, u16)]) -> Vec<u8> {
 }
 
 /// I-FORWARD-TSN with one unordered message of a stream.
-pub(crate) fn i_forward_tsn(tsn: Tsn, stream: u16, mid: u32) -> Vec<u8> {
+#[must_use]
+pub fn i_forward_tsn(tsn: Tsn, stream: u16, mid: u32) -> Vec<u8> {
     let entry = [u32::from(stream) << 16 | 1, mid].map(u32::to_be_bytes).concat();
     chunk(kind::I_FORWARD_TSN, 0, &[&tsn.0.to_be_bytes(), &entry])
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::extensions::FAMILY_SHAPES;
 use crate::shapes::{SHAPES, Shape};
-use crate::victim::Victim;
+use anabranch_testkit::victim::Victim;
 
 /// The maximum of instructions that a peer may cause for each byte that it sends, IP and UDP headers included. docs/LIMITS.md
 /// says how the value was found: it is more than five times the cost of the costliest ordinary traffic.

@@ -11,7 +11,7 @@ use anabranch_wire::{StreamId, Tsn};
 use bytes::Bytes;
 
 use crate::shapes::{HELD, Prepared, Shape, config, hostile, lives, ordinary};
-use crate::victim::{Victim, chunk, data, list};
+use anabranch_testkit::victim::{Victim, chunk, data, list};
 
 /// The key of the peer, and another one that the endpoint has.
 const KEYS: [u16; 2] = [1, 2];

@@ -4,4 +4,3 @@
 mod budget;
 mod extensions;
 mod shapes;
-mod victim;

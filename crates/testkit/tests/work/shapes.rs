@@ -11,7 +11,7 @@ use anabranch_wire::{Psn, chunk::GapAckBlock};
 use bytes::Bytes;
 
 use crate::budget::BOUND;
-use crate::victim::{Victim, chunk, data, forward_tsn, gap_blocks, i_data, i_forward_tsn};
+use anabranch_testkit::victim::{Victim, chunk, data, forward_tsn, gap_blocks, i_data, i_forward_tsn};
 
 /// Chunks that the peer makes either endpoint hold.
 pub(crate) const HELD: u16 = 6000;
