@@ -54,7 +54,6 @@ fn config(input: &mut Input<'_>) -> Config {
     config.buffers.send = [1, 4000, 10_000, 10_000][usize::from(first >> 2 & 3)];
     config.buffers.growth = 1;
     config.buffers.max_message = 30_000;
-    config.buffers.max_chunks = [16, 300][usize::from(first >> 4 & 1)];
     config.buffers.partial_delivery_point = [700, 50_000][usize::from(first >> 5 & 1)];
     config.path_mtu = [576, 1280][usize::from(first >> 6 & 1)];
     config.no_delay = first & 0x80 == 0;

@@ -77,7 +77,6 @@ fn config(input: &mut Input<'_>, side: usize, paths: u8) -> Config {
     config.rto.max = Duration::from_secs([2, 60][usize::from(first >> 1 & 1)]);
     config.buffers.receive = [1500, 4000, 65_536, 1 << 20][usize::from(first >> 2 & 3)];
     config.buffers.send = [1, 10_000, 65_536, 1 << 20][usize::from(first >> 4 & 3)];
-    config.buffers.max_chunks = [16, 65_536][usize::from(first >> 6 & 1)];
     config.buffers.partial_delivery_point = [1000, 256 << 10][usize::from(first >> 7)];
     config.path_mtu = [576, 1280, 1500, 9000][usize::from(second & 3)];
     config.no_delay = second & 4 == 0;

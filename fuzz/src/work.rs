@@ -83,10 +83,9 @@ struct World {
 
 fn config(choice: u8) -> Config {
     let mut config = Config::default();
-    config.buffers.receive = 10_000_000;
+    config.buffers.receive = if choice & 8 == 0 { 2_500_000 } else { 250_000 };
     config.buffers.send = 10_000_000;
     config.buffers.growth = 1;
-    config.buffers.max_chunks = if choice & 8 == 0 { 20_000 } else { 2000 };
     config.initial_window = Some(20_000);
     config.max_burst = 20_000;
     config.no_delay = true;

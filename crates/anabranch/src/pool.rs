@@ -28,6 +28,8 @@ impl Pool {
         }
         let mut buffer = self.buffers().pop().unwrap_or_default();
         buffer.clear();
+        // The length of a datagram counts, not that of its buffer: a large buffer must not be kept for a small datagram.
+        buffer.shrink_to(2 * bytes.len());
         buffer.extend_from_slice(bytes);
         let pool = self.clone();
         Bytes::from_owner(Lent { buffer, pool })
@@ -70,6 +72,14 @@ mod tests {
         drop(slice);
         let second = pool.copy(&[2; 50_000]);
         assert_eq!((second.as_ptr(), &second[..3]), (place, &[2, 2, 2][..]));
+    }
+
+    #[test]
+    fn a_large_buffer_is_not_kept_for_a_small_datagram() {
+        let pool = Pool::default();
+        drop(pool.copy(&[1; 60_000]));
+        drop(pool.copy(&[2; LARGE]));
+        assert!(pool.buffers()[0].capacity() <= 2 * LARGE);
     }
 
     #[test]

@@ -221,7 +221,8 @@ pub struct StreamConfig {
 #[non_exhaustive]
 pub struct BufferConfig {
     /// The receive buffer: the advertised receiver window (a_rwnd) when nothing waits to be read, in bytes of user data. At least
-    /// 1,500 (RFC 9260 §3.3.2), default 1 MiB.
+    /// 1,500 (RFC 9260 §3.3.2), default 1 MiB. Memory is limited too, to twice this and 32 KiB: each chunk counts 256 bytes beside its user
+    /// data, and so does each incomplete message. So messages shorter than 256 bytes get a smaller window.
     pub receive: u32,
     /// The send buffer: bytes of user data queued or not yet acknowledged. At least 1, default 1 MiB. While all streams together have
     /// less, each accepts messages. Then a stream that has filled its share answers [`crate::SendError::BufferFull`], and others go on:
@@ -244,9 +245,6 @@ pub struct BufferConfig {
     /// A message longer than this, in bytes, is delivered in parts before it is complete (partial delivery, RFC 9260 §6.9). At least 1;
     /// never more than half of `receive` is used. Default 256 KiB.
     pub partial_delivery_point: usize,
-    /// The most chunks kept for reassembly and ordered delivery, whatever their size. It bounds the memory that a peer which sends
-    /// chunks of one byte can occupy. At least 16, default 65,536.
-    pub max_chunks: usize,
 }
 
 /// The stream scheduler, which chooses the stream of the next chunk (RFC 8260 §3). It chooses for a whole message, whatever its
@@ -310,7 +308,6 @@ impl Default for Config {
                 stream_shares: true,
                 max_message: 256 << 20,
                 partial_delivery_point: 256 << 10,
-                max_chunks: 65_536,
             },
             max_burst: 4,
             burst_time: Duration::from_millis(1),
@@ -424,11 +421,6 @@ impl Config {
                 self.buffers.partial_delivery_point >= 1,
                 "buffers.partial_delivery_point",
                 "must be at least 1 byte",
-            ),
-            (
-                self.buffers.max_chunks >= 16,
-                "buffers.max_chunks",
-                "must be at least 16",
             ),
             (self.max_burst >= 1, "max_burst", "must be at least 1"),
             (

@@ -49,6 +49,7 @@ impl<T: Default> Paged<T> {
     }
 
     /// All values in memory.
+    #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter().flatten().flat_map(|page| page.iter())
     }

@@ -148,13 +148,13 @@ impl BenchArgs {
                 .max(2 * usize::from(self.streams) * self.size as usize);
             config.buffers.growth = 1;
         }
-        let window = 4 * self.held_bytes();
+        // Beside its user data, each message that waits counts 256 bytes of the receiver's memory.
+        let window = 4 * self.held_bytes() + 256 * self.outstanding as usize;
         config.buffers.send = config.buffers.send.max(window);
         config.buffers.receive = config
             .buffers
             .receive
             .max(u32::try_from(window).unwrap_or(u32::MAX));
-        config.buffers.max_chunks = config.buffers.max_chunks.max(4 * self.outstanding as usize);
         Ok(config)
     }
 

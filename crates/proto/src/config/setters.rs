@@ -87,7 +87,6 @@ setters!(BufferConfig {
     growth: u32,
     max_message: usize,
     partial_delivery_point: usize,
-    max_chunks: usize,
 });
 
 setters!(PartialReliabilityConfig {

@@ -5,7 +5,6 @@ use anabranch_wire::Tsn;
 use anabranch_wire::chunk::{GapAckBlock, NrSackWriter, Sack};
 
 use super::ack_timing::AckTiming;
-use super::receive_window::ReceiveWindow;
 use super::renege::Renegable;
 use super::tsn_tracker::TsnTracker;
 use crate::config::SackConfig;
@@ -124,7 +123,7 @@ impl Acknowledger {
         room: usize,
         tracker: &mut TsnTracker,
         renegable: &Renegable,
-        window: &mut ReceiveWindow,
+        a_rwnd: u32,
         write: impl FnOnce(AckContent<'_>) -> R,
     ) -> R {
         let is_nr_sack = self.uses_nr_sack();
@@ -140,7 +139,6 @@ impl Acknowledger {
         tracker.take_duplicates(entries - self.blocks.len(), &mut self.duplicates);
         let packets = self.timing.packets_answered();
         self.timing.on_sent();
-        window.on_advertised();
         // A receiver that never reneges reports every chunk as non-renegable.
         let first_kind = match (is_nr_sack, renegable.enabled) {
             (false, _) => self.blocks.len(),
@@ -151,7 +149,7 @@ impl Acknowledger {
         write(AckContent {
             packets,
             cumulative_tsn_ack: tracker.cumulative_tsn(),
-            a_rwnd: window.a_rwnd(),
+            a_rwnd,
             renegable,
             nonrenegable,
             is_nr_sack,

@@ -4,7 +4,6 @@ use anabranch_wire::chunk::{AckPolicy, CoopSackWriter, GapAckBlock, PathReportWr
 
 use super::ack_timing::Urgency;
 use super::acknowledgement::Acknowledger;
-use super::receive_window::ReceiveWindow;
 use super::renege::Renegable;
 use super::tsn_tracker::TsnTracker;
 use super::{Fragment, Receiver, Verdict};
@@ -81,14 +80,9 @@ impl Receiver {
         room: usize,
         write: impl FnOnce(&CoopSackWriter<'_>),
     ) -> usize {
-        self.acks.build_coop(
-            now,
-            room,
-            &mut self.tracker,
-            &self.renegable,
-            &mut self.window,
-            write,
-        )
+        let a_rwnd = self.advertise();
+        self.acks
+            .build_coop(now, room, &mut self.tracker, &self.renegable, a_rwnd, write)
     }
 }
 
@@ -100,7 +94,7 @@ impl Acknowledger {
         room: usize,
         tracker: &mut TsnTracker,
         renegable: &Renegable,
-        window: &mut ReceiveWindow,
+        a_rwnd: u32,
         write: impl FnOnce(&CoopSackWriter<'_>),
     ) -> usize {
         let rest = room.saturating_sub(CoopSackWriter::HEADER_LEN);
@@ -117,8 +111,6 @@ impl Acknowledger {
         self.duplicates.clear();
         tracker.take_duplicates(usize::MAX, &mut self.duplicates);
         self.timing.on_sent();
-        window.on_advertised();
-        let a_rwnd = window.a_rwnd();
         let Some(arrivals) = self.arrivals_mut() else {
             return 0;
         };

@@ -1,9 +1,11 @@
 //! The order of messages within each stream (RFC 9260 §6.5, §6.6).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_wire::{Ssn, StreamId};
 
+use super::Fragment;
+use super::load::{Load, SKIPPED};
 use super::ready::{Ready, ReadyQueue};
 use super::receive_window::ReceiveWindow;
 use super::renege::Renegable;
@@ -11,32 +13,61 @@ use crate::message::MessagePart;
 use crate::paged::Paged;
 use crate::seq::ExtendedTsn;
 
-/// One inbound stream.
+/// One inbound stream. A peer may use 65,535 of them, so it is small.
 #[derive(Debug, Default)]
 struct InboundStream {
-    /// The number of the next message, counted without wrapping; the low 16 bits are the SSN.
-    next: u64,
-    /// Messages whose turn has not come, and abandoned ones that are still to be skipped.
-    waiting: BTreeMap<u64, Slot>,
+    /// The SSN of the next message.
+    next: u16,
     /// Whether the stream is in [`InboundStreams::used`].
     used: bool,
 }
 
-/// A message whose turn has not come.
-#[derive(Debug)]
-enum Slot {
-    Waits(Held),
-    /// The sender abandoned it: its stream does not wait for it.
-    Skipped,
-}
-
-/// A message, and the number of its chunks.
+/// A message, or a part of one, and what its chunks cost.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) part: MessagePart,
     /// Its first TSN.
     pub(super) first: ExtendedTsn,
-    pub(super) chunks: usize,
+    pub(super) chunks: u32,
+    /// As in [`Load`].
+    kept: u32,
+}
+
+impl Held {
+    pub(super) fn new(part: MessagePart, first: ExtendedTsn, load: Load) -> Self {
+        Self {
+            part,
+            first,
+            chunks: load.chunks as u32,
+            kept: load.kept as u32,
+        }
+    }
+
+    /// A message that arrived in one chunk.
+    #[inline]
+    pub(super) fn whole(tsn: ExtendedTsn, fragment: Fragment, message: u64) -> Self {
+        let load = Load::of(&fragment);
+        let part = MessagePart {
+            stream: fragment.stream,
+            ppid: fragment.ppid,
+            unordered: fragment.unordered,
+            message,
+            beginning: true,
+            ending: true,
+            truncated: false,
+            payload: fragment.payload.into(),
+        };
+        Self::new(part, tsn, load)
+    }
+
+    /// The cost of its chunks.
+    pub(super) fn load(&self) -> Load {
+        Load {
+            bytes: self.part.payload.len(),
+            kept: self.kept as usize,
+            chunks: self.chunks as usize,
+        }
+    }
 }
 
 /// Where complete messages go, and the limits that they count against.
@@ -68,7 +99,7 @@ impl Outlet<'_> {
 
     /// Drops a message whose SSN was used before, which is an error of the peer.
     pub(super) fn drop_held(&mut self, held: &Held) {
-        self.window.release(held.part.payload.len(), held.chunks);
+        self.window.release(held.load());
     }
 }
 
@@ -83,14 +114,19 @@ pub(super) enum Turn {
     Skipped,
 }
 
+/// A message: its stream and SSN.
+type Place = (StreamId, u16);
+
 /// All inbound streams.
 #[derive(Debug, Default)]
 pub(super) struct InboundStreams {
     streams: Paged<InboundStream>,
     /// The streams of which a message has arrived or was skipped since all were last reset: a reset of all streams visits only these.
     used: Vec<StreamId>,
-    /// Number of [`Slot::Skipped`] entries, which has a limit like the number of chunks.
-    skipped: usize,
+    /// Messages whose turn has not come.
+    waiting: BTreeMap<Place, Held>,
+    /// Messages that the sender abandoned and whose turn has not come: their stream does not wait for them. Their number has a limit.
+    skipped: BTreeSet<Place>,
 }
 
 impl InboundStreams {
@@ -101,11 +137,7 @@ impl InboundStreams {
     /// `missing_below` TSNs. With this bound the 16 bits of an SSN are never ambiguous. Serial number arithmetic alone would treat a
     /// message 40,000 ahead of a lost one as old.
     pub(super) fn turn(&mut self, id: StreamId, sequence: u32, missing_below: u64) -> Turn {
-        let stream = self.streams.touch(id);
-        if !core::mem::replace(&mut stream.used, true) {
-            self.used.push(id);
-        }
-        let ahead = ahead(stream.next, sequence);
+        let ahead = ahead(self.stream(id).next, sequence);
         if ahead == 0 {
             Turn::Now
         } else if u64::from(ahead) <= missing_below {
@@ -117,14 +149,23 @@ impl InboundStreams {
         }
     }
 
-    /// Keeps a message whose turn comes later. Returns its number, or the message if its number is in use.
-    pub(super) fn keep(&mut self, sequence: u32, held: Held) -> Result<u64, Held> {
-        let stream = self.streams.touch(held.part.stream);
-        let number = stream.next + u64::from(ahead(stream.next, sequence));
-        match stream.waiting.entry(number) {
+    /// A stream with messages.
+    fn stream(&mut self, id: StreamId) -> &mut InboundStream {
+        let stream = self.streams.touch(id);
+        if !core::mem::replace(&mut stream.used, true) {
+            self.used.push(id);
+        }
+        stream
+    }
+
+    /// Keeps a message whose turn comes later, or returns it if its SSN is in use.
+    pub(super) fn keep(&mut self, sequence: u32, held: Held) -> Result<(), Held> {
+        let place = (held.part.stream, sequence as u16);
+        match self.waiting.entry(place) {
+            _ if self.skipped.contains(&place) => Err(held),
             std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(Slot::Waits(held));
-                Ok(number)
+                entry.insert(held);
+                Ok(())
             }
             std::collections::btree_map::Entry::Occupied(_) => Err(held),
         }
@@ -133,8 +174,8 @@ impl InboundStreams {
     /// The message whose turn it was is delivered: passes the next messages to `deliver` while it is their turn.
     pub(super) fn advance(&mut self, id: StreamId, mut deliver: impl FnMut(Held)) {
         let stream = self.streams.touch(id);
-        stream.next += 1;
-        if !stream.waiting.is_empty() {
+        stream.next = stream.next.wrapping_add(1);
+        if !(self.waiting.is_empty() && self.skipped.is_empty()) {
             self.go_on(id, &mut deliver);
         }
     }
@@ -142,42 +183,42 @@ impl InboundStreams {
     /// Passes messages to `deliver` while it is their turn.
     fn go_on(&mut self, id: StreamId, deliver: &mut impl FnMut(Held)) {
         let stream = self.streams.touch(id);
-        let mut skipped = 0;
-        while let Some(entry) = stream.waiting.first_entry()
-            && *entry.key() == stream.next
-        {
-            match entry.remove() {
-                Slot::Waits(held) => deliver(held),
-                Slot::Skipped => skipped += 1,
+        loop {
+            let place = (id, stream.next);
+            match self.waiting.remove(&place) {
+                Some(held) => deliver(held),
+                None if self.skipped.remove(&place) => {}
+                None => return,
             }
-            stream.next += 1;
+            stream.next = stream.next.wrapping_add(1);
         }
-        self.skipped -= skipped;
+    }
+
+    /// Removes the messages of a stream from one SSN to another, in their order, and passes those that wait to `deliver`. SSNs wrap.
+    fn remove_range(&mut self, id: StreamId, (first, last): (u16, u16), deliver: &mut impl FnMut(Held)) {
+        if first > last {
+            self.remove_range(id, (first, u16::MAX), deliver);
+            return self.remove_range(id, (0, last), deliver);
+        }
+        let range = (id, first)..=(id, last);
+        while let Some(place) = self.waiting.range(range.clone()).next().map(|(place, _)| *place) {
+            self.waiting.remove(&place).into_iter().for_each(&mut *deliver);
+        }
+        while let Some(place) = self.skipped.range(range.clone()).next().copied() {
+            self.skipped.remove(&place);
+        }
     }
 
     /// Messages up to this SSN will not arrive (RFC 3758 §3.6). Passes the waiting messages up to it, and those whose turn comes then, to
     /// `deliver`. Each skipped message had at least one of the `span` skipped TSNs, which tells SSNs ahead from those behind.
     pub(super) fn skip_to(&mut self, id: StreamId, sequence: u32, span: u64, mut deliver: impl FnMut(Held)) {
-        let stream = self.streams.touch(id);
-        if !core::mem::replace(&mut stream.used, true) {
-            self.used.push(id);
-        }
-        let ahead = u64::from(ahead(stream.next, sequence));
-        if ahead >= span {
+        let first = self.stream(id).next;
+        if u64::from(ahead(first, sequence)) >= span {
             return;
         }
-        let last = stream.next + ahead;
-        let mut skipped = 0;
-        while let Some(entry) = stream.waiting.first_entry()
-            && *entry.key() <= last
-        {
-            match entry.remove() {
-                Slot::Waits(held) => deliver(held),
-                Slot::Skipped => skipped += 1,
-            }
-        }
-        stream.next = last + 1;
-        self.skipped -= skipped;
+        let last = sequence as u16;
+        self.remove_range(id, (first, last), &mut deliver);
+        self.stream(id).next = last.wrapping_add(1);
         self.go_on(id, &mut deliver);
     }
 
@@ -189,23 +230,14 @@ impl InboundStreams {
         sequence: u32,
         missing_below: u64,
         most: usize,
-        mut deliver: impl FnMut(Held),
+        deliver: impl FnMut(Held),
     ) {
-        let room = self.skipped < most;
-        let stream = self.streams.touch(id);
-        if !core::mem::replace(&mut stream.used, true) {
-            self.used.push(id);
-        }
-        let ahead = u64::from(ahead(stream.next, sequence));
+        let place = (id, sequence as u16);
+        let ahead = u64::from(ahead(self.stream(id).next, sequence));
         if ahead == 0 {
             self.advance(id, deliver);
-        } else if ahead <= missing_below && room {
-            let slot = stream.waiting.entry(stream.next + ahead);
-            if let std::collections::btree_map::Entry::Vacant(slot) = slot {
-                slot.insert(Slot::Skipped);
-                self.skipped += 1;
-            }
-            self.go_on(id, &mut deliver);
+        } else if ahead <= missing_below && self.skipped.len() < most && !self.waiting.contains_key(&place) {
+            self.skipped.insert(place);
         }
     }
 
@@ -225,53 +257,40 @@ impl InboundStreams {
         let Some(stream) = self.streams.at_mut(id) else {
             return;
         };
-        for slot in core::mem::take(&mut stream.waiting).into_values() {
-            match slot {
-                Slot::Waits(held) => deliver(held),
-                Slot::Skipped => self.skipped -= 1,
-            }
+        let first = core::mem::take(&mut stream.next);
+        if !(self.waiting.is_empty() && self.skipped.is_empty()) {
+            self.remove_range(id, (first, first.wrapping_sub(1)), &mut deliver);
         }
-        // Numbers do not decrease: the next one whose low 16 bits are 0.
-        stream.next = stream.next.next_multiple_of(1 << 16);
+    }
+
+    /// The memory in bytes that the skipped messages use.
+    pub(super) fn overhead(&self) -> usize {
+        SKIPPED * self.skipped.len()
     }
 
     /// First TSN and number of chunks of every waiting message, in any order.
     #[cfg(test)]
-    pub(super) fn waiting(&self) -> impl Iterator<Item = (ExtendedTsn, usize)> + '_ {
-        self.streams
-            .iter()
-            .flat_map(|stream| stream.waiting.values())
-            .filter_map(|slot| match slot {
-                Slot::Waits(held) => Some((held.first, held.chunks)),
-                Slot::Skipped => None,
-            })
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (ExtendedTsn, u32)> + '_ {
+        self.waiting.values().map(|held| (held.first, held.chunks))
     }
 
-    /// Removes and returns the waiting message with this number.
-    pub(super) fn take_waiting(&mut self, id: StreamId, number: u64) -> Option<Held> {
-        match self.streams.at_mut(id)?.waiting.remove(&number)? {
-            Slot::Waits(held) => Some(held),
-            Slot::Skipped => None,
-        }
+    /// Removes and returns the waiting message with this SSN.
+    pub(super) fn take_waiting(&mut self, id: StreamId, ssn: u16) -> Option<Held> {
+        self.waiting.remove(&(id, ssn))
     }
 
-    /// Drops all messages; returns their bytes and chunks.
-    pub(super) fn clear(&mut self) -> (usize, usize) {
-        let slots = self.streams.iter().flat_map(|stream| stream.waiting.values());
-        let sums = slots.fold((0, 0), |(bytes, chunks), slot| match slot {
-            Slot::Waits(held) => (bytes + held.part.payload.len(), chunks + held.chunks),
-            Slot::Skipped => (bytes, chunks),
-        });
-        self.skipped = 0;
-        self.used.clear();
-        self.streams.clear();
-        sums
+    /// Drops all messages; returns what they cost.
+    pub(super) fn clear(&mut self) -> Load {
+        let mut load = Load::default();
+        self.waiting.values().for_each(|held| load += held.load());
+        *self = Self::default();
+        load
     }
 }
 
 /// How far an SSN is ahead of the next one.
-fn ahead(next: u64, sequence: u32) -> u16 {
-    Ssn(sequence as u16).distance_from(Ssn(next as u16))
+fn ahead(next: u16, sequence: u32) -> u16 {
+    Ssn(sequence as u16).distance_from(Ssn(next))
 }
 
 #[cfg(test)]
@@ -292,11 +311,7 @@ mod tests {
             truncated: false,
             payload: Bytes::from_static(b"x").into(),
         };
-        Held {
-            part,
-            first: 1,
-            chunks: 1,
-        }
+        Held::new(part, 1, Load::default())
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod cooperative;
 mod delivery;
 mod forward;
 pub(crate) mod interleaved;
+mod load;
 mod ready;
 mod reassembly;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -35,9 +36,10 @@ use ack_timing::Urgency;
 use acknowledgement::{AckContent, Acknowledger};
 use delivery::{Held, Outlet};
 use interleaved::Interleaved;
+use load::Load;
 pub(crate) use ready::StreamNews;
 use ready::{Ready, ReadyQueue};
-use receive_window::ReceiveWindow;
+use receive_window::{ReceiveWindow, SPARE};
 use renege::Renegable;
 use reset::Deferral;
 use sequential::Sequential;
@@ -57,7 +59,8 @@ pub(crate) struct Fragment {
     pub(crate) beginning: bool,
     pub(crate) ending: bool,
     pub(crate) payload: Bytes,
-    /// Length in bytes of the datagram that the payload is a slice of. The whole datagram stays in memory as long as the payload.
+    /// Length in bytes of the datagram that the payload is a slice of. The whole datagram stays in memory as long as the payload. If the
+    /// payload was copied, its own length.
     pub(crate) datagram: usize,
 }
 
@@ -78,25 +81,22 @@ pub(crate) enum Verdict {
     Violation(&'static str),
 }
 
-/// A payload of at most this many bytes is copied if many other payloads wait or if it waits for the rest of its message. Without the copy
-/// it would keep its whole datagram in memory.
-const SMALL: usize = 256;
-
-/// If more chunks than this wait, the receiver copies small payloads, and payloads that are a small part of their datagram.
-const FEW: usize = 64;
-
-/// Like [`FEW`], but in packets, for datagrams larger than [`LARGE`]: a peer may send large datagrams of which little is kept.
-const FEW_OF_LARGE: usize = 8;
-
-/// Larger than a packet on most networks.
-const LARGE: usize = 4096;
-
 /// The incomplete messages and those whose turn has not come.
 #[derive(Debug)]
 enum Messages {
     Sequential(Sequential),
     /// Used if interleaving (RFC 8260) was negotiated.
     Interleaved(Box<Interleaved>),
+}
+
+impl Messages {
+    /// The memory in bytes that they use beside their chunks.
+    fn overhead(&self) -> usize {
+        match self {
+            Self::Sequential(sequential) => sequential.overhead(),
+            Self::Interleaved(interleaved) => interleaved.overhead(),
+        }
+    }
 }
 
 /// The receiving half.
@@ -109,8 +109,6 @@ pub(crate) struct Receiver {
     inbound_streams: u16,
     ready: ReadyQueue,
     next_message: u64,
-    /// Packets with DATA since the receive window was last empty.
-    packets: usize,
     sack: SackConfig,
     buffers: BufferConfig,
     /// Data that gap ack blocks acknowledged and that the receiver may drop if the receive window is full.
@@ -132,7 +130,6 @@ impl Receiver {
             inbound_streams,
             ready: ReadyQueue::default(),
             next_message: 0,
-            packets: 0,
             sack: sack.clone(),
             buffers: buffers.clone(),
             renegable: Renegable::new(config.nr_sack.may_renege),
@@ -158,7 +155,7 @@ impl Receiver {
             .into_iter()
             .flat_map(|deferral| deferral.into_held())
         {
-            self.window.release(fragment.payload.len(), 1);
+            self.window.release(Load::of(&fragment));
         }
         self.ready.on_reset_of_all();
         self.inbound_streams = inbound_streams;
@@ -239,10 +236,13 @@ impl Receiver {
         if next_in_order && self.renegable.enabled {
             self.renege_for(len);
         }
-        if !self
-            .window
-            .accepts(len, next_in_order, self.tracker.has_gaps(), self.has_unread())
-        {
+        if !self.window.accepts(
+            len,
+            self.overhead(),
+            next_in_order,
+            self.tracker.has_gaps(),
+            self.has_unread(),
+        ) {
             self.acks.timing.note(Urgency::AtOnce);
             return Verdict::WindowFull;
         }
@@ -273,19 +273,14 @@ impl Receiver {
             sequential.drop_orphan(tsn, &mut out);
             return Verdict::Accepted;
         }
-        if self.window.chunks() == 0 {
-            self.packets = 0;
-        }
-        self.window.take(len);
-        let many = if fragment.datagram > LARGE {
-            self.packets >= FEW_OF_LARGE
-        } else {
-            self.window.chunks() > FEW
-        };
-        // Parts of a message also wait in the application, until it has joined them.
-        if (many && len <= SMALL) || ((many || !whole) && len * 4 < fragment.datagram) {
+        // A slice keeps its whole datagram in memory, which counts. A payload that is less than half of its datagram is copied, unless
+        // little is held. Parts of a message also wait in the application, until it has joined them.
+        let little = whole && self.window.held().memory() + fragment.datagram <= SPARE;
+        if 2 * len < fragment.datagram && !little {
             fragment.payload = Bytes::copy_from_slice(&fragment.payload);
+            fragment.datagram = len;
         }
+        self.window.take(Load::of(&fragment));
         if let Some(deferral) = &mut self.deferral {
             match deferral.take(tsn, fragment) {
                 Some(due) => fragment = due,
@@ -359,9 +354,9 @@ impl Receiver {
     }
 
     fn hand_over(&mut self, now: Timestamp, held: Held) -> MessagePart {
-        let len = held.part.payload.len();
-        self.window.release(len, held.chunks);
-        self.window.on_read(now, len);
+        let load = held.load();
+        self.window.release(load);
+        self.window.on_read(now, load);
         held.part
     }
 
@@ -411,8 +406,7 @@ impl Receiver {
     /// Called after the last chunk of a packet with DATA. `immediate` if a chunk had the I bit; `several_paths` if the sender uses several
     /// paths at once.
     pub(crate) fn on_packet(&mut self, now: Timestamp, immediate: bool, several_paths: bool) {
-        self.packets += 1;
-        if immediate || self.window.a_rwnd() == 0 {
+        if immediate || self.a_rwnd() == 0 {
             self.acks.timing.note(Urgency::AtOnce);
         }
         self.acks.timing.on_packet(now, several_paths);
@@ -450,13 +444,14 @@ impl Receiver {
     /// Passes the content of a SACK or NR-SACK that fits a chunk of `room` bytes to `write`. Gap ack blocks come before duplicates, low
     /// blocks before high ones.
     pub(crate) fn build_ack<R>(&mut self, room: usize, write: impl FnOnce(AckContent<'_>) -> R) -> R {
+        let a_rwnd = self.advertise();
         self.acks
-            .build(room, &mut self.tracker, &self.renegable, &mut self.window, write)
+            .build(room, &mut self.tracker, &self.renegable, a_rwnd, write)
     }
 
     /// Whether the application has read so much that the peer should learn of the larger receive window at once.
     pub(crate) fn window_update_due(&self) -> bool {
-        self.window.has_opened()
+        self.window.has_opened(self.overhead())
     }
 
     pub(crate) fn cumulative_tsn(&self) -> Tsn {
@@ -464,11 +459,23 @@ impl Receiver {
     }
 
     pub(crate) fn a_rwnd(&self) -> u32 {
-        self.window.a_rwnd()
+        self.window.a_rwnd(self.overhead())
+    }
+
+    /// The window that the next acknowledgement advertises.
+    fn advertise(&mut self) -> u32 {
+        let a_rwnd = self.a_rwnd();
+        self.window.on_advertised(a_rwnd);
+        a_rwnd
+    }
+
+    /// The memory in bytes that the receiver uses for data beside that of each chunk.
+    fn overhead(&self) -> usize {
+        self.messages.overhead() + self.renegable.overhead()
     }
 
     /// Bytes of complete and incomplete messages that the application has not read.
     pub(crate) fn unread_bytes(&self) -> usize {
-        self.window.bytes()
+        self.window.held().bytes
     }
 }

@@ -12,6 +12,9 @@ use crate::journal::Journal;
 use crate::seq::ExtendedTsn;
 use crate::trace_event::TraceKind;
 
+/// An empty queue keeps memory for so many entries at most.
+const KEPT: usize = 64;
+
 /// An entry that the application can read.
 #[derive(Debug)]
 pub(super) enum Ready {
@@ -125,7 +128,10 @@ impl ReadyQueue {
         if !self.open(stream) {
             self.common.push_back(entry);
         } else if let Some(separate) = self.separate.get_mut(&stream) {
-            separate.entries.push_back(entry);
+            // Many streams may have one entry each.
+            let entries = &mut separate.entries;
+            entries.reserve_exact(usize::from(entries.is_empty()));
+            entries.push_back(entry);
             self.apart += 1;
             if !core::mem::replace(&mut separate.told, true) {
                 self.news.push(StreamNews::Readable(stream));
@@ -214,7 +220,11 @@ impl ReadyQueue {
     }
 
     pub(super) fn pop(&mut self) -> Option<Ready> {
-        self.common.pop_front()
+        let entry = self.common.pop_front();
+        if self.common.is_empty() {
+            self.common.shrink_to(KEPT);
+        }
+        entry
     }
 
     pub(super) fn pop_of(&mut self, stream: StreamId) -> Option<Ready> {
@@ -239,6 +249,7 @@ impl ReadyQueue {
     pub(super) fn on_read_out(&mut self, stream: StreamId) {
         if let Some(separate) = self.separate.get_mut(&stream) {
             separate.told = false;
+            separate.entries.shrink_to(0);
         }
     }
 

@@ -7,6 +7,7 @@ use anabranch_wire::{Ppid, Ssn, StreamId};
 use bytes::Bytes;
 
 use super::Fragment;
+use super::load::Load;
 use crate::seq::ExtendedTsn;
 use crate::seq::Run;
 
@@ -23,7 +24,8 @@ pub(super) struct Assembly {
     has_beginning: bool,
     pub(super) has_ending: bool,
     pub(super) payloads: VecDeque<Bytes>,
-    pub(super) bytes: usize,
+    /// The cost of the payloads.
+    pub(super) load: Load,
     /// The number that the message has for the application, once a part was delivered.
     pub(super) handed_over: Option<u64>,
 }
@@ -39,7 +41,7 @@ impl Assembly {
             ppid: fragment.ppid,
             has_beginning: fragment.beginning,
             has_ending: fragment.ending,
-            bytes: fragment.payload.len(),
+            load: Load::of(&fragment),
             payloads: VecDeque::from([fragment.payload]),
             handed_over: None,
         }
@@ -82,7 +84,7 @@ impl Assembly {
     fn push(&mut self, fragment: Fragment) {
         self.last += 1;
         self.has_ending = fragment.ending;
-        self.bytes += fragment.payload.len();
+        self.load += Load::of(&fragment);
         self.payloads.push_back(fragment.payload);
     }
 
@@ -90,7 +92,7 @@ impl Assembly {
     fn append(&mut self, mut next: Self) {
         self.last = next.last;
         self.has_ending = next.has_ending;
-        self.bytes += next.bytes;
+        self.load += next.load;
         if self.payloads.len() >= next.payloads.len() {
             self.payloads.append(&mut next.payloads);
         } else {
@@ -250,19 +252,20 @@ impl Reassembly {
         self.by_first.is_empty()
     }
 
+    /// The number of runs.
+    pub(super) fn len(&self) -> usize {
+        self.by_first.len()
+    }
+
     /// The run with the lowest TSNs.
     pub(super) fn lowest(&self) -> Option<&Assembly> {
         self.by_first.values().next()
     }
 
-    /// Drops all fragments; returns their bytes and chunks.
-    pub(super) fn clear(&mut self) -> (usize, usize) {
-        let held = self.by_first.values().fold((0, 0), |(bytes, chunks), run| {
-            (
-                bytes + run.payloads.iter().map(Bytes::len).sum::<usize>(),
-                chunks + run.payloads.len(),
-            )
-        });
+    /// Drops all fragments; returns what they cost.
+    pub(super) fn clear(&mut self) -> Load {
+        let mut held = Load::default();
+        self.by_first.values().for_each(|run| held += run.load);
         self.by_first.clear();
         self.ordered.clear();
         held

@@ -6,6 +6,7 @@ use anabranch_wire::{Ppid, StreamId, Tsn};
 use bytes::Bytes;
 
 use super::Fragment;
+use super::load::Load;
 use super::reassembly::Reassembly;
 use crate::fuzzing::Commands;
 use crate::seq::ExtendedTsn;
@@ -158,10 +159,8 @@ impl Model {
             assembly.payloads.iter().eq(left.iter().copied()),
             "the fragments of {first}, in order"
         );
-        assert_eq!(
-            assembly.bytes,
-            left.iter().map(|payload| payload.len()).sum::<usize>()
-        );
+        let bytes = left.iter().map(|payload| payload.len()).sum::<usize>();
+        assert_eq!((assembly.load.bytes, assembly.load.chunks), (bytes, left.len()));
         if complete {
             assert!(self.reassembly.remove(first).is_some());
         }
@@ -192,7 +191,7 @@ impl Model {
         let Some((first, len)) = expected else { return };
         let assembly = self.reassembly.assembly_mut(first).expect("it was found");
         assembly.payloads.clear();
-        assembly.bytes = 0;
+        assembly.load = Load::default();
         for tsn in first..first + len as u64 {
             self.entries.get_mut(&tsn).expect("it is part of the run").taken = true;
         }
@@ -257,7 +256,8 @@ pub(crate) fn run(mut commands: Commands<'_>) {
                 let sums = held.fold((0, 0), |(bytes, chunks), entry| {
                     (bytes + entry.payload.len(), chunks + 1)
                 });
-                assert_eq!(model.reassembly.clear(), sums);
+                let load = model.reassembly.clear();
+                assert_eq!((load.bytes, load.chunks), sums);
                 assert!(model.reassembly.lowest().is_none());
                 model.entries.clear();
                 model.lowest_missing = FIRST;

@@ -10,6 +10,7 @@ use anabranch_wire::chunk::GapAckBlock;
 use super::ack_timing::Urgency;
 use super::delivery::Held;
 use super::interleaved::Key;
+use super::load::{Load, RENEGABLE};
 use super::{Messages, Receiver};
 use crate::seq::ExtendedTsn;
 use crate::seq::{Run, Runs};
@@ -17,8 +18,8 @@ use crate::seq::{Run, Runs};
 /// Where renegable data is stored, if not as a run of fragments.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
-    /// As a message that waits for its turn: its stream and number.
-    Waits(StreamId, u64),
+    /// As a message that waits for its turn: its stream and SSN.
+    Waits(StreamId, u16),
     /// As a fragment of a message with interleaving: its FSN.
     Fragment(Key, u64),
 }
@@ -66,8 +67,17 @@ impl Renegable {
     pub(super) fn remove_message(&mut self, held: &Held) {
         self.remove(Run {
             first: held.first,
-            last: (held.first + held.chunks as ExtendedTsn).saturating_sub(1),
+            last: (held.first + ExtendedTsn::from(held.chunks)).saturating_sub(1),
         });
+    }
+
+    /// The memory in bytes that the sets use.
+    pub(super) fn overhead(&self) -> usize {
+        if self.enabled {
+            RENEGABLE * (self.places.len() + self.tsns.count())
+        } else {
+            0
+        }
     }
 
     pub(super) fn clear(&mut self) {
@@ -110,38 +120,37 @@ impl Receiver {
         self.renegable.tsns.remove_below(self.tracker.cumulative() + 1);
         #[cfg(test)]
         self.check_renegable();
-        while !self.window.accepts(len, false, true, true) {
-            let Some((dropped, bytes)) = self.drop_highest() else {
+        while !self.window.accepts(len, self.overhead(), false, true, true) {
+            let Some((dropped, load)) = self.drop_highest() else {
                 return;
             };
             self.tracker.renege(dropped);
             self.renegable.remove(dropped);
-            let chunks = dropped.len();
-            self.window.release(bytes, chunks as usize);
-            self.reneged += chunks;
+            self.window.release(load);
+            self.reneged += dropped.len();
             self.acks.timing.note(Urgency::AtOnce);
         }
     }
 
     /// Drops the data with the highest TSN: a run of fragments, a message or, with interleaving, a single fragment. Returns its TSNs and
-    /// bytes.
-    fn drop_highest(&mut self) -> Option<(Run, usize)> {
+    /// what it cost.
+    fn drop_highest(&mut self) -> Option<(Run, Load)> {
         let highest = self.renegable.tsns.last()?.last;
         if let Messages::Sequential(sequential) = &mut self.messages
             && let Some(run) = sequential.take_run(highest)
         {
-            return Some((run.whole(), run.bytes));
+            return Some((run.whole(), run.load));
         }
         let (&first, &place) = self.renegable.places.range(..=highest).next_back()?;
         match (place, &mut self.messages) {
-            (Place::Waits(stream, number), Messages::Sequential(sequential)) => {
-                let held = sequential.streams.take_waiting(stream, number)?;
+            (Place::Waits(stream, ssn), Messages::Sequential(sequential)) => {
+                let held = sequential.streams.take_waiting(stream, ssn)?;
                 let run = Run { first, last: highest };
-                Some((run, held.part.payload.len()))
+                Some((run, held.load()))
             }
             (Place::Fragment(key, fsn), Messages::Interleaved(interleaved)) => {
-                let bytes = interleaved.renege(key, fsn)?;
-                Some((Run::of(first), bytes))
+                let load = interleaved.renege(key, fsn)?;
+                Some((Run::of(first), load))
             }
             // The places are cleared whenever interleaving is turned on or off.
             _ => None,

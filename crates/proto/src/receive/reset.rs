@@ -2,6 +2,7 @@
 
 use anabranch_wire::{StreamId, Tsn};
 
+use super::load::Load;
 use super::{Fragment, Messages, Receiver, Verdict};
 use crate::reconfiguration::StreamSelection;
 use crate::seq::ExtendedTsn;
@@ -146,7 +147,7 @@ impl Receiver {
         let first_message = self.next_message;
         if jumped {
             for (_, fragment) in &new {
-                self.window.release(fragment.payload.len(), 1);
+                self.window.release(Load::of(fragment));
             }
         } else {
             self.process(new)?;
@@ -189,12 +190,11 @@ impl Receiver {
     fn process(&mut self, fragments: Vec<(ExtendedTsn, Fragment)>) -> Result<(), &'static str> {
         for (tsn, fragment) in fragments {
             self.tracker.process(tsn);
-            let len = fragment.payload.len();
             if !fragment.beginning
                 && let (Messages::Sequential(sequential), mut out, _) = self.messages()
                 && sequential.is_orphan(tsn)
             {
-                out.window.release(len, 1);
+                out.window.release(Load::of(&fragment));
                 sequential.drop_orphan(tsn, &mut out);
                 continue;
             }

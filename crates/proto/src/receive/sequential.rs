@@ -4,7 +4,9 @@
 use anabranch_wire::{Ssn, StreamId};
 
 use super::delivery::{Held, InboundStreams, Outlet, Turn};
+use super::load::{Load, OVERHEAD};
 use super::reassembly::{Assembly, Reassembly};
+use super::receive_window::memory_limit;
 use super::renege::Place;
 use super::tsn_tracker::TsnTracker;
 use super::{Fragment, Verdict};
@@ -13,6 +15,9 @@ use crate::message::{MessagePart, Payload};
 use crate::reconfiguration::StreamSelection;
 use crate::seq::{ExtendedTsn, Run};
 
+/// For so many bytes of the receive buffer, the number of one abandoned message is stored until its turn.
+pub(super) const BYTES_FOR_A_NOTICE: usize = 64;
+
 /// The incomplete messages and those whose turn has not come.
 #[derive(Debug)]
 pub(super) struct Sequential {
@@ -20,9 +25,9 @@ pub(super) struct Sequential {
     pub(super) streams: InboundStreams,
     /// The first TSN of the message that is delivered in parts before it is complete.
     partial: Option<ExtendedTsn>,
-    /// Bytes or chunks from which on a message is delivered in parts.
+    /// Bytes of user data, or of memory, from which on a message is delivered in parts.
     partial_point: usize,
-    partial_chunks: usize,
+    partial_memory: usize,
     /// The highest TSN that counts as arrived because the sender abandoned it.
     forwarded: ExtendedTsn,
     /// The most abandoned messages that are stored until their turn.
@@ -36,17 +41,22 @@ impl Sequential {
             streams: InboundStreams::default(),
             partial: None,
             partial_point: buffers.partial_delivery_point.min(buffers.receive as usize / 2),
-            partial_chunks: (buffers.max_chunks / 2).max(1),
+            partial_memory: memory_limit(buffers.receive as usize) / 2,
             forwarded: 0,
-            most_skipped: buffers.max_chunks,
+            most_skipped: buffers.receive as usize / BYTES_FOR_A_NOTICE,
         }
     }
 
     /// Drops all messages.
     pub(super) fn clear(&mut self, out: &mut Outlet<'_>) {
-        for (bytes, chunks) in [self.reassembly.clear(), self.streams.clear()] {
-            out.window.release(bytes, chunks);
+        for load in [self.reassembly.clear(), self.streams.clear()] {
+            out.window.release(load);
         }
+    }
+
+    /// The memory in bytes that incomplete messages and notices use beside chunks.
+    pub(super) fn overhead(&self) -> usize {
+        OVERHEAD * self.reassembly.len() + self.streams.overhead()
     }
 
     /// Streams are reset (RFC 6525 §5.2.2 E3).
@@ -114,22 +124,9 @@ impl Sequential {
         tracker: &TsnTracker,
         out: &mut Outlet<'_>,
     ) -> Verdict {
-        let part = MessagePart {
-            stream: fragment.stream,
-            ppid: fragment.ppid,
-            unordered: fragment.unordered,
-            message: out.number(),
-            beginning: true,
-            ending: true,
-            truncated: false,
-            payload: fragment.payload.into(),
-        };
-        let held = Held {
-            part,
-            first: tsn,
-            chunks: 1,
-        };
-        let verdict = self.deliver(tsn, fragment.sequence, held, tracker, out);
+        let sequence = fragment.sequence;
+        let held = Held::whole(tsn, fragment, out.number());
+        let verdict = self.deliver(tsn, sequence, held, tracker, out);
         if !self.reassembly.is_empty() {
             self.seek_partial(tracker, out);
         }
@@ -187,7 +184,7 @@ impl Sequential {
         let Some(lowest) = self.reassembly.lowest() else {
             return;
         };
-        let large = lowest.bytes >= self.partial_point || lowest.payloads.len() >= self.partial_chunks;
+        let large = lowest.load.bytes >= self.partial_point || lowest.load.memory() >= self.partial_memory;
         if large
             && lowest.first <= tracker.cumulative()
             && lowest.has_beginning()
@@ -209,7 +206,6 @@ impl Sequential {
 
     /// All fragments of a message have arrived.
     fn complete(&mut self, assembly: Assembly, tracker: &TsnTracker, out: &mut Outlet<'_>) -> Verdict {
-        let chunks = assembly.payloads.len();
         let message = assembly.handed_over.unwrap_or_else(|| out.number());
         let part = MessagePart {
             stream: assembly.stream,
@@ -221,11 +217,7 @@ impl Sequential {
             truncated: false,
             payload: Payload::from(Vec::from(assembly.payloads)),
         };
-        let held = Held {
-            part,
-            first: assembly.first,
-            chunks,
-        };
+        let held = Held::new(part, assembly.first, assembly.load);
         self.deliver(assembly.first, assembly.sequence, held, tracker, out)
     }
 
@@ -251,11 +243,11 @@ impl Sequential {
                 self.streams.advance(stream, |next| out.deliver_waiting(next));
             }
             Turn::Later => {
-                let last = held.first + held.chunks as ExtendedTsn - 1;
+                let last = held.first + ExtendedTsn::from(held.chunks) - 1;
                 out.ready.note_blocked(stream, first, tracker.cumulative() + 1);
                 match self.streams.keep(sequence, held) {
-                    Ok(number) => {
-                        let place = Place::Waits(stream, number);
+                    Ok(()) => {
+                        let place = Place::Waits(stream, sequence as u16);
                         out.renegable.add_at(Run { first, last }, place);
                     }
                     Err(second) => out.drop_held(&second),
@@ -279,21 +271,17 @@ impl Sequential {
         let beginning = assembly.handed_over.is_none();
         let message = *assembly.handed_over.get_or_insert(*next_message);
         let payloads = Vec::from(core::mem::take(&mut assembly.payloads));
-        let held = Held {
-            first: assembly.first,
-            chunks: payloads.len(),
-            part: MessagePart {
-                stream: assembly.stream,
-                ppid: assembly.ppid,
-                unordered: assembly.unordered,
-                message,
-                beginning,
-                ending: false,
-                truncated: false,
-                payload: payloads.into(),
-            },
+        let part = MessagePart {
+            stream: assembly.stream,
+            ppid: assembly.ppid,
+            unordered: assembly.unordered,
+            message,
+            beginning,
+            ending: false,
+            truncated: false,
+            payload: payloads.into(),
         };
-        assembly.bytes = 0;
+        let held = Held::new(part, assembly.first, core::mem::take(&mut assembly.load));
         *next_message += u64::from(beginning);
         Some(held)
     }
@@ -360,11 +348,7 @@ impl Sequential {
             truncated: true,
             payload: Payload::default(),
         };
-        out.deliver(Held {
-            part,
-            first: run.first,
-            chunks: 0,
-        });
+        out.deliver(Held::new(part, run.first, Load::default()));
     }
 
     /// Drops a fragment of an abandoned message that arrived late, and the fragments that follow it.
@@ -377,7 +361,7 @@ impl Sequential {
     }
 
     fn drop_run(run: &Assembly, out: &mut Outlet<'_>) {
-        out.window.release(run.bytes, run.payloads.len());
+        out.window.release(run.load);
         out.renegable.remove(run.whole());
     }
 
@@ -391,7 +375,7 @@ impl Sequential {
     #[cfg(test)]
     pub(super) fn renegable(&self) -> impl Iterator<Item = (ExtendedTsn, ExtendedTsn)> + '_ {
         let waiting = self.streams.waiting();
-        let waiting = waiting.map(|(first, chunks)| (first, first + chunks as ExtendedTsn - 1));
+        let waiting = waiting.map(|(first, chunks)| (first, first + ExtendedTsn::from(chunks) - 1));
         let runs = self.reassembly.runs();
         runs.filter(|(first, _)| Some(*first) != self.partial)
             .chain(waiting)

@@ -47,11 +47,10 @@ fn held(fixture: &Fixture) -> usize {
     fixture.script.association().stats().unread_bytes
 }
 
-/// Settings with partial delivery from 1,000 bytes on and at most 40 chunks in the receive buffer.
+/// Settings with partial delivery from 1,000 bytes on.
 fn in_parts() -> Config {
     let mut config = config();
     config.buffers.partial_delivery_point = 1000;
-    config.buffers.max_chunks = 40;
     config
 }
 
@@ -170,16 +169,20 @@ fn many_beginnings_never_close_the_window() {
 }
 
 // A ← I-DATA (0:1.0b), (0:2.0b), … 65,536 messages of one stream, the first of them missing ← Z
-/// A peer that begins messages and ends none meets the usual limits of chunks and bytes.
+/// A peer that begins messages and ends none meets the limit of memory: each message counts 515 bytes.
 #[test]
 fn a_peer_that_begins_messages_and_ends_none() {
-    for (kind, most) in [("", 80), ("u", 81)] {
-        let (mut fixture, first) = begin_with(in_parts());
+    let mut config = in_parts();
+    config.buffers.receive = 20_000;
+    let most = (3 * 20_000 + (48 << 10)) / 515 + 1;
+    for kind in ["", "u"] {
+        let (mut fixture, first) = begin_with(config.clone());
         for number in 0..65_536 {
             let place = format!("0:{kind}{}.0b", number + 1);
             fixture.script.send(&[i_data(first, number, &place, 3)]);
         }
         assert!(held(&fixture) <= most * 3, "{kind} {}", held(&fixture));
+        assert!(held(&fixture) >= (most - 3) * 3, "{kind} {}", held(&fixture));
         // Of the unordered messages one is delivered in parts, and no other before its end.
         assert_eq!(fixture.script.talker().unfinished(), kind.len());
         assert!(fixture.counters().dropped_no_room > 65_000);
@@ -306,10 +309,11 @@ fn a_notice_moves_the_delivery_point() {
     assert_eq!(fixture.counters().selective_notices_received, 3);
 }
 
-/// Messages named by notices are remembered until their turn, up to the limit of chunks.
+/// Messages named by notices are remembered until their turn, one for each 64 bytes of the receive buffer.
 #[test]
 fn notices_that_are_remembered() {
     let mut config = in_parts();
+    config.buffers.receive = 40 * 64;
     config.partial_reliability.selective_forward_tsn = Some(1);
     let (mut fixture, first) = begin_with(config);
     for mid in 1..100 {

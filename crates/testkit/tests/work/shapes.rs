@@ -199,8 +199,7 @@ fn forward_with_streams() -> Prepared {
 }
 
 /// Unordered messages without a beginning.
-fn many_messages(mut config: Config) -> Victim {
-    config.buffers.max_chunks = 2 * usize::from(HELD);
+fn many_messages(config: Config) -> Victim {
     let mut victim = Victim::with(config, &[]);
     let numbers = 0..u32::from(HELD);
     let chunks = numbers.map(|number| i_data(victim.tsn(1001 + number), 1, 1_000_000 + number, 1, 4));
@@ -359,7 +358,9 @@ fn init_of_many() -> Prepared {
 fn reneging() -> Prepared {
     let mut config = nr_sack_config();
     config.nr_sack.may_renege = true;
-    config.buffers.max_chunks = HELD.into();
+    // Each message counts 257 bytes, and 96 because it is renegable: the memory limit is reached.
+    config.buffers.receive = 1_042_700;
+    config.buffers.growth = 1;
     let mut victim = Victim::with(config, &[]);
     let held =
         (0..u32::from(HELD)).map(|number| data(victim.tsn(1000 + number), 0, 1000 + number as u16, 3, b"x"));

@@ -1,19 +1,33 @@
 //! Owns the fragments of one message with interleaving, ordered by FSN (RFC 8260 §2.1, §2.2.3).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use anabranch_wire::{Fsn, Ppid};
 use bytes::Bytes;
 
 use super::super::Fragment;
+use super::super::load::Load;
+use super::beyond::Beyond;
 use crate::seq::ExtendedTsn;
 
 /// The user data of one fragment.
 #[derive(Debug)]
-struct HeldFragment {
+pub(super) struct HeldFragment {
     /// Its TSN.
     tsn: ExtendedTsn,
     payload: Bytes,
+    /// As in [`Load`].
+    kept: u32,
+}
+
+impl HeldFragment {
+    fn load(&self) -> Load {
+        Load {
+            bytes: self.payload.len(),
+            kept: self.kept as usize,
+            chunks: 1,
+        }
+    }
 }
 
 /// The fragments of a message that the receiver holds. FSNs are counted without wrapping; the low 32 bits are the FSN.
@@ -26,11 +40,11 @@ pub(super) struct Growing {
     /// Consecutive fragments that can be delivered next.
     run: VecDeque<HeldFragment>,
     /// Fragments behind a gap.
-    beyond: BTreeMap<u64, HeldFragment>,
+    beyond: Beyond,
     /// The FSN of the fragment that ends the message.
     last: Option<u64>,
-    /// Bytes held.
-    pub(super) bytes: usize,
+    /// The cost of the fragments.
+    pub(super) load: Load,
     /// The number that the message has for the application, once it is delivered in parts.
     pub(super) number: Option<u64>,
     /// Whether the message is in the queue that the application reads.
@@ -47,7 +61,7 @@ impl Growing {
 
     /// Fragments held.
     pub(super) fn chunks(&self) -> usize {
-        self.run.len() + self.beyond.len()
+        self.load.chunks
     }
 
     /// The TSNs of `run`, from the `skip`th fragment on.
@@ -87,10 +101,10 @@ impl Growing {
             (false, Some(fsn)) => fsn,
             (false, None) => return Err("a fragment has an FSN before the first one of its message"),
         };
-        if fsn < next || self.beyond.contains_key(&fsn) {
+        if fsn < next || self.beyond.contains(fsn) {
             return Err("two fragments of a message have the same FSN");
         }
-        let highest = self.beyond.last_key_value().map(|(fsn, _)| *fsn);
+        let highest = self.beyond.highest();
         let highest = highest.or_else(|| next.checked_sub(1));
         if self.last.is_some_and(|last| fragment.ending || fsn > last)
             || (fragment.ending && highest.is_some_and(|highest| highest > fsn))
@@ -103,39 +117,43 @@ impl Growing {
         if fragment.ending {
             self.last = Some(fsn);
         }
-        self.bytes += fragment.payload.len();
+        let load = Load::of(&fragment);
+        self.load += load;
         let held = HeldFragment {
             tsn,
             payload: fragment.payload,
+            kept: load.kept as u32,
         };
         if fsn > next {
             self.beyond.insert(fsn, held);
             return Ok(fsn);
         }
+        // Most messages have few fragments: the first needs no memory for others.
+        self.run.reserve_exact(usize::from(self.run.is_empty()));
         self.run.push_back(held);
-        while let Some(entry) = self.beyond.first_entry()
-            && *entry.key() == self.base + self.run.len() as u64
-        {
-            self.run.push_back(entry.remove());
+        while let Some(held) = self.beyond.take_first(self.next()) {
+            self.run.push_back(held);
         }
         Ok(fsn)
     }
 
-    /// Removes and returns `run`.
-    pub(super) fn take_run(&mut self) -> Vec<Bytes> {
+    /// Removes and returns `run`, and what it cost.
+    pub(super) fn take_run(&mut self) -> (Vec<Bytes>, Load) {
         self.base = self.next();
         let run = core::mem::take(&mut self.run);
-        let payloads: Vec<_> = run.into_iter().map(|held| held.payload).collect();
-        self.bytes -= payloads.iter().map(Bytes::len).sum::<usize>();
-        payloads
+        let mut load = Load::default();
+        run.iter().for_each(|held| load += held.load());
+        self.load -= load;
+        (run.into_iter().map(|held| held.payload).collect(), load)
     }
 
-    /// Drops the fragments behind a gap; returns their bytes and number.
-    pub(super) fn drop_beyond(&mut self) -> (usize, usize) {
+    /// Drops the fragments behind a gap; returns what they cost.
+    pub(super) fn drop_beyond(&mut self) -> Load {
         let beyond = core::mem::take(&mut self.beyond);
-        let bytes = beyond.values().map(|held| held.payload.len()).sum();
-        self.bytes -= bytes;
-        (bytes, beyond.len())
+        let mut load = Load::default();
+        beyond.values().for_each(|held| load += held.load());
+        self.load -= load;
+        load
     }
 
     /// TSNs of the renegable fragments (RFC 9260 §6.2); none if the message is delivered in parts.
@@ -144,8 +162,8 @@ impl Growing {
         run.chain(self.beyond.values()).map(|held| held.tsn)
     }
 
-    /// Drops the fragment with this FSN, if it is renegable; returns its length.
-    pub(super) fn renege(&mut self, fsn: u64) -> Option<usize> {
+    /// Drops the fragment with this FSN, if it is renegable; returns what it cost.
+    pub(super) fn renege(&mut self, fsn: u64) -> Option<Load> {
         let in_run = fsn
             .checked_sub(self.base)
             .filter(|at| (*at as usize) < self.run.len());
@@ -154,14 +172,17 @@ impl Growing {
             Some(at) => {
                 let mut rest = self.run.split_off(at as usize);
                 let held = rest.pop_front()?;
-                self.beyond.extend((fsn + 1..).zip(rest));
+                for (fsn, held) in (fsn + 1..).zip(rest) {
+                    self.beyond.insert(fsn, held);
+                }
                 held
             }
-            None => self.beyond.remove(&fsn)?,
+            None => self.beyond.remove(fsn)?,
         };
         self.last = self.last.filter(|last| *last != fsn);
-        self.bytes -= held.payload.len();
-        Some(held.payload.len())
+        let load = held.load();
+        self.load -= load;
+        Some(load)
     }
 }
 
@@ -205,8 +226,8 @@ mod tests {
             message.insert(tsn, fragment(fsn, ending)).unwrap();
         }
         assert!(message.is_complete());
-        let numbers: Vec<_> = message.take_run().iter().map(|payload| payload[3]).collect();
-        assert_eq!((numbers, message.bytes), (vec![254, 255, 0, 1], 0));
+        let numbers: Vec<_> = message.take_run().0.iter().map(|payload| payload[3]).collect();
+        assert_eq!((numbers, message.load), (vec![254, 255, 0, 1], Load::default()));
     }
 
     #[test]
@@ -243,15 +264,20 @@ mod tests {
         for (tsn, fsn, flags) in [(10, 0, "B"), (11, 1, ""), (13, 2, "E")] {
             message.insert(tsn, fragment(fsn, flags)).unwrap();
         }
-        assert_eq!(message.renege(2), Some(4));
+        let four = Load {
+            bytes: 4,
+            kept: 4,
+            chunks: 1,
+        };
+        assert_eq!(message.renege(2), Some(four));
         assert_eq!(message.renege(2), None);
-        assert_eq!(message.renege(0), Some(4));
+        assert_eq!(message.renege(0), Some(four));
         assert!(!message.has_run() && !message.is_complete());
         message.insert(20, fragment(2, "E")).unwrap();
         assert_eq!(message.renegable().collect::<Vec<_>>(), [11, 20]);
         message.insert(21, fragment(0, "B")).unwrap();
         assert!(message.is_complete());
-        assert_eq!((message.bytes, message.take_run().len()), (12, 3));
+        assert_eq!((message.load.bytes, message.take_run().0.len()), (12, 3));
         message.number = Some(3);
         assert_eq!(message.renegable().count(), 0);
     }

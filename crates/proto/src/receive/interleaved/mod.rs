@@ -1,6 +1,7 @@
 //! Reassembles and orders messages with interleaving (RFC 8260 §2.2.3): the fragments of a message have the same stream, U bit and Message
 //! Identifier, whatever their TSNs.
 
+mod beyond;
 mod growing;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod model;
@@ -11,8 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use anabranch_wire::{Mid, StreamId};
 
 use super::delivery::{Held, Outlet};
+use super::load::{Load, OVERHEAD, SKIPPED};
 use super::ready::Ready;
+use super::receive_window::memory_limit;
 use super::renege::Place;
+use super::sequential::BYTES_FOR_A_NOTICE;
 use super::{Fragment, MessagePart, Payload, TsnTracker, Verdict};
 use crate::config::BufferConfig;
 use crate::paged::Paged;
@@ -66,13 +70,17 @@ impl Outlet<'_> {
     }
 }
 
+/// Bytes of the structure of an incomplete message.
+#[cfg(test)]
+pub(super) const GROWING: usize = size_of::<Growing>();
+
 /// Limits above which a message is delivered in parts, before it is complete.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// Bytes and chunks held of the message.
-    message: (usize, usize),
-    /// Bytes and chunks held of all messages that are not delivered in parts. Above this limit, each message that grows is delivered in
-    /// parts, whatever its size.
+    /// Bytes of user data held of the message.
+    message: usize,
+    /// Bytes of user data, and of memory, held of all messages that are not delivered in parts. Above one of these limits, each message that
+    /// grows is delivered in parts, whatever its size.
     all: (usize, usize),
     /// Messages that will not arrive, stored until their turn.
     skipped: usize,
@@ -82,24 +90,24 @@ struct Limits {
 #[derive(Debug)]
 pub(super) struct Interleaved {
     /// Messages that are not delivered in parts.
-    messages: BTreeMap<Key, Growing>,
+    messages: BTreeMap<Key, Box<Growing>>,
     /// The unordered ones of `messages` whose first fragment has arrived, so that they can be delivered in parts.
     begun: BTreeSet<Key>,
     /// Messages that are delivered in parts, until the application has read them to the end.
-    in_parts: BTreeMap<Key, Growing>,
+    in_parts: BTreeMap<Key, Box<Growing>>,
     streams: Paged<Order>,
     /// The streams with data since all streams were last reset.
     used: Vec<StreamId>,
     /// Ordered messages that will not arrive.
     skipped: BTreeSet<(StreamId, u32)>,
-    /// Bytes and chunks of the messages that are not delivered in parts.
-    open: (usize, usize),
+    /// The cost of the messages that are not delivered in parts.
+    open: Load,
     limits: Limits,
 }
 
 impl Interleaved {
     pub(super) fn new(buffers: &BufferConfig) -> Self {
-        let half = (buffers.receive as usize / 2, (buffers.max_chunks / 2).max(1));
+        let receive = buffers.receive as usize;
         Self {
             messages: BTreeMap::new(),
             begun: BTreeSet::new(),
@@ -107,13 +115,18 @@ impl Interleaved {
             streams: Paged::default(),
             used: Vec::new(),
             skipped: BTreeSet::new(),
-            open: (0, 0),
+            open: Load::default(),
             limits: Limits {
-                message: (buffers.partial_delivery_point.min(half.0), half.1),
-                all: half,
-                skipped: buffers.max_chunks,
+                message: buffers.partial_delivery_point.min(receive / 2),
+                all: (receive / 2, memory_limit(receive) / 2),
+                skipped: receive / BYTES_FOR_A_NOTICE,
             },
         }
+    }
+
+    /// The memory in bytes that messages and notices use beside chunks.
+    pub(super) fn overhead(&self) -> usize {
+        OVERHEAD * (self.messages.len() + self.in_parts.len()) + SKIPPED * self.skipped.len()
     }
 
     /// Stores a fragment, which already counts in the receive window.
@@ -139,9 +152,9 @@ impl Interleaved {
         } else {
             Mid(key.mid).is_before(Mid(order.next))
         };
-        let len = fragment.payload.len();
+        let load = Load::of(&fragment);
         if is_past {
-            out.window.release(len, 1);
+            out.window.release(load);
             return Verdict::Late;
         }
         let whole = fragment.beginning && fragment.ending;
@@ -150,11 +163,7 @@ impl Interleaved {
                 return Verdict::Violation("an unfragmented message has the MID of an incomplete message");
             }
             let number = out.number();
-            out.ready.push(Ready::Message(Held {
-                part: part(key, &fragment, number),
-                first: tsn,
-                chunks: 1,
-            }));
+            out.ready.push(Ready::Message(Held::whole(tsn, fragment, number)));
             if !key.unordered {
                 order.next = order.next.wrapping_add(1);
                 self.go_on(key.stream, out);
@@ -171,8 +180,7 @@ impl Interleaved {
             Err(what) => return Verdict::Violation(what),
         }
         if message.number.is_none() {
-            self.open.0 += len;
-            self.open.1 += 1;
+            self.open += load;
             if key.unordered && before == 0 && message.has_run() {
                 self.begun.insert(key);
             }
@@ -210,7 +218,8 @@ impl Interleaved {
     }
 
     fn message(&self, key: Key) -> Option<&Growing> {
-        self.in_parts.get(&key).or_else(|| self.messages.get(&key))
+        let message = self.in_parts.get(&key).or_else(|| self.messages.get(&key));
+        message.map(Box::as_ref)
     }
 
     /// A message has grown, or its turn has come.
@@ -267,6 +276,7 @@ impl Interleaved {
     /// Starts to deliver a message in parts if its turn has come, and if it or all messages together exceed the limits. Therefore the
     /// window cannot stay full: data that waits for a missing TSN is delivered when that TSN arrives.
     fn seek_parts(&mut self, key: Key, out: &mut Outlet<'_>) {
+        let much = self.holds_much();
         let order = self.streams.touch(key.stream);
         let turn = if key.unordered {
             order.in_parts.is_none()
@@ -276,9 +286,8 @@ impl Interleaved {
         let Some(message) = self.messages.get(&key).filter(|_| turn) else {
             return;
         };
-        let at_least = |held: (usize, usize), limit: (usize, usize)| held.0 >= limit.0 || held.1 >= limit.1;
-        let large = at_least((message.bytes, message.chunks()), self.limits.message);
-        if !message.has_run() || !(large || at_least(self.open, self.limits.all)) {
+        let large = message.load.bytes >= self.limits.message;
+        if !message.has_run() || !(large || much) {
             return;
         }
         if key.unordered {
@@ -292,6 +301,12 @@ impl Interleaved {
         }
     }
 
+    /// Whether the messages that are not delivered in parts exceed the limits together.
+    fn holds_much(&self) -> bool {
+        let memory = self.open.memory() + OVERHEAD * self.messages.len();
+        self.open.bytes >= self.limits.all.0 || memory >= self.limits.all.1
+    }
+
     /// The stream has no unordered message that is delivered in parts now, so the next may start.
     fn seek_unordered(&mut self, stream: StreamId, out: &mut Outlet<'_>) {
         let first = self.begun.range(all_of_unordered(stream)).next();
@@ -301,11 +316,10 @@ impl Interleaved {
     }
 
     /// Removes and returns a message that is not delivered in parts.
-    fn take_out(&mut self, key: Key) -> Option<Growing> {
+    fn take_out(&mut self, key: Key) -> Option<Box<Growing>> {
         let message = self.messages.remove(&key)?;
         self.begun.remove(&key);
-        self.open.0 -= message.bytes;
-        self.open.1 -= message.chunks();
+        self.open -= message.load;
         Some(message)
     }
 
@@ -320,7 +334,7 @@ impl Interleaved {
     fn drop_message(&mut self, key: Key, out: &mut Outlet<'_>) {
         if let Some(message) = self.take_out(key) {
             out.keep(message.renegable());
-            out.window.release(message.bytes, message.chunks());
+            out.window.release(message.load);
         }
     }
 
@@ -335,22 +349,18 @@ impl Interleaved {
         message.listed = message.truncated;
         let number = message.number?;
         let beginning = message.is_unread();
-        let payloads = message.take_run();
-        let held = Held {
-            first: 0,
-            chunks: payloads.len(),
-            part: MessagePart {
-                stream: key.stream,
-                ppid: message.ppid,
-                unordered: key.unordered,
-                message: number,
-                beginning,
-                ending: false,
-                truncated: false,
-                payload: payloads.into(),
-            },
+        let (payloads, load) = message.take_run();
+        let part = MessagePart {
+            stream: key.stream,
+            ppid: message.ppid,
+            unordered: key.unordered,
+            message: number,
+            beginning,
+            ending: false,
+            truncated: false,
+            payload: payloads.into(),
         };
-        Some((held, message.truncated))
+        Some((Held::new(part, 0, load), message.truncated))
     }
 
     /// Incomplete messages of a stream up to this one will not arrive (RFC 8260 §2.3.1).
@@ -444,8 +454,7 @@ impl Interleaved {
             return;
         };
         out.keep(message.renegable());
-        let (bytes, chunks) = message.drop_beyond();
-        out.window.release(bytes, chunks);
+        out.window.release(message.drop_beyond());
         message.truncated = true;
         out.list(key, message);
         if key.unordered {
@@ -476,7 +485,7 @@ impl Interleaved {
     pub(super) fn end(&mut self, out: &mut Outlet<'_>) {
         out.ready.replace(|entry, kept| match entry {
             Ready::Grown(key) => {
-                let ends = |message: &&Growing| message.is_complete() || message.truncated;
+                let ends = |message: &&Box<Growing>| message.is_complete() || message.truncated;
                 let mut more = self.in_parts.get(&key).filter(ends).is_some();
                 while more && let Some((held, again)) = self.take_grown(key) {
                     kept.push_back(Ready::Message(held));
@@ -488,7 +497,7 @@ impl Interleaved {
         self.begun.clear();
         for messages in [&mut self.messages, &mut self.in_parts] {
             for message in core::mem::take(messages).into_values() {
-                out.window.release(message.bytes, message.chunks());
+                out.window.release(message.load);
             }
         }
     }
@@ -497,26 +506,25 @@ impl Interleaved {
     #[cfg(test)]
     pub(super) fn renegable(&self) -> impl Iterator<Item = ExtendedTsn> + '_ {
         let all = self.messages.values().chain(self.in_parts.values());
-        all.flat_map(Growing::renegable)
+        all.flat_map(|message| message.renegable())
     }
 
-    /// Drops a renegable fragment; returns its length.
-    pub(super) fn renege(&mut self, key: Key, fsn: u64) -> Option<usize> {
+    /// Drops a renegable fragment; returns what it cost.
+    pub(super) fn renege(&mut self, key: Key, fsn: u64) -> Option<Load> {
         if let Some(message) = self.in_parts.get_mut(&key) {
             return message.renege(fsn);
         }
         let message = self.messages.get_mut(&key)?;
-        let len = message.renege(fsn)?;
+        let load = message.renege(fsn)?;
         let (is_empty, has_run) = (message.chunks() == 0, message.has_run());
-        self.open.0 -= len;
-        self.open.1 -= 1;
+        self.open -= load;
         if !has_run {
             self.begun.remove(&key);
         }
         if is_empty {
             self.messages.remove(&key);
         }
-        Some(len)
+        Some(load)
     }
 }
 
@@ -531,37 +539,20 @@ fn all_of_unordered(stream: StreamId) -> core::ops::RangeInclusive<Key> {
     key(0)..=key(u32::MAX)
 }
 
-/// A message that arrived in one chunk.
-fn part(key: Key, fragment: &Fragment, message: u64) -> MessagePart {
-    MessagePart {
-        stream: key.stream,
-        ppid: fragment.ppid,
-        unordered: key.unordered,
-        message,
-        beginning: true,
-        ending: true,
-        truncated: false,
-        payload: fragment.payload.clone().into(),
-    }
-}
-
 /// The last part of a message: the rest of it, or the information that the sender abandoned it.
-fn last_part(key: Key, mut message: Growing, number: u64) -> Held {
+fn last_part(key: Key, mut message: Box<Growing>, number: u64) -> Held {
     let beginning = message.is_unread();
     let first = message.run_from(0).next().unwrap_or(0);
-    let payloads = message.take_run();
-    Held {
-        first,
-        chunks: payloads.len(),
-        part: MessagePart {
-            stream: key.stream,
-            ppid: message.ppid,
-            unordered: key.unordered,
-            message: number,
-            beginning,
-            ending: true,
-            truncated: message.truncated,
-            payload: Payload::from(payloads),
-        },
-    }
+    let (payloads, load) = message.take_run();
+    let part = MessagePart {
+        stream: key.stream,
+        ppid: message.ppid,
+        unordered: key.unordered,
+        message: number,
+        beginning,
+        ending: true,
+        truncated: message.truncated,
+        payload: Payload::from(payloads),
+    };
+    Held::new(part, first, load)
 }

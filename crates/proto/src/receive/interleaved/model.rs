@@ -6,6 +6,7 @@ use anabranch_wire::chunk::SkippedMessage;
 use anabranch_wire::{Mid, Ppid, StreamId, Tsn};
 use bytes::Bytes;
 
+use super::super::sequential::BYTES_FOR_A_NOTICE;
 use super::super::{Fragment, Receiver, Verdict};
 use super::Key;
 use crate::config::{BufferConfig, Config};
@@ -116,7 +117,6 @@ impl Model {
             receive: receive as u32,
             growth: 1,
             partial_delivery_point: if options & 4 == 0 { 4 * LEN } else { 100_000 },
-            max_chunks: if options & 8 == 0 { 40 } else { 1000 },
             ..config.buffers
         };
         let mut config = Config { buffers, ..config };
@@ -391,7 +391,7 @@ impl Model {
         let tsn = self.receiver.cumulative_tsn().next();
         self.receiver.on_selective_forward(tsn, stream, mid);
         let in_parts = self.begun.values().any(|(begun, _)| *begun == key);
-        if !self.is_past(key) && !in_parts && self.skipped.len() < self.receiver.buffers.max_chunks {
+        if !self.is_past(key) && !in_parts && self.skipped.len() < self.receive / BYTES_FOR_A_NOTICE {
             self.skipped.insert((stream, mid));
             self.go_on(stream);
         }
