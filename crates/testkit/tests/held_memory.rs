@@ -164,7 +164,7 @@ fn both(config: &mut Config) {
     reneging(config);
 }
 
-const SHAPES: [Shape; 21] = [
+const SHAPES: [Shape; 22] = [
     // M → DATA (one byte, complete), …
     (
         "one-byte messages on one stream",
@@ -410,6 +410,15 @@ const SHAPES: [Shape; 21] = [
             }
         },
         CHUNKS as usize * PACKETS as usize * (STREAM + SEPARATE_STREAM),
+    ),
+    // M → DATA on a stream that does not exist, in every other TSN
+    (
+        "gaps without data",
+        |config| config.streams.max_inbound = 10,
+        |victim| {
+            victim.flood(|first, number| Chunk::Data(data(first.plus(1 + 2 * number), 10, 0)));
+        },
+        0,
     ),
     // M → notices for messages that have not come
     (

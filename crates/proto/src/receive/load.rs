@@ -10,6 +10,9 @@ use super::Fragment;
 /// the structures.
 pub(super) const OVERHEAD: usize = 256;
 
+/// Bytes that a run of TSNs above a gap counts. A peer can make a receiver record TSNs and hold no data for them.
+pub(super) const GAP: usize = 48;
+
 /// Bytes that the number of an abandoned message counts while its turn has not come.
 pub(super) const SKIPPED: usize = 24;
 

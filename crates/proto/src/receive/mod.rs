@@ -36,7 +36,7 @@ use ack_timing::Urgency;
 use acknowledgement::{AckContent, Acknowledger};
 use delivery::{Held, Outlet};
 use interleaved::Interleaved;
-use load::Load;
+use load::{GAP, Load};
 pub(crate) use ready::StreamNews;
 use ready::{Ready, ReadyQueue};
 use receive_window::{ReceiveWindow, SPARE};
@@ -471,7 +471,7 @@ impl Receiver {
 
     /// The memory in bytes that the receiver uses for data beside that of each chunk.
     fn overhead(&self) -> usize {
-        self.messages.overhead() + self.renegable.overhead()
+        self.messages.overhead() + self.renegable.overhead() + GAP * self.tracker.runs()
     }
 
     /// Bytes of complete and incomplete messages that the application has not read.

@@ -1,5 +1,7 @@
 //! Compares the receiving half with a simple model: in any order of arrival, every message is delivered once and in order.
 
+use std::collections::VecDeque;
+
 use anabranch_wire::chunk::Sack;
 use proptest::prelude::*;
 
@@ -280,6 +282,32 @@ fn cut(messages: &[(u16, bool, usize)], initial_tsn: u32, first_ssn: u32) -> Vec
     fragments
 }
 
+/// The same messages, numbered by MID and FSN. `random` chooses the stream of each fragment.
+fn interleave(messages: &[(u16, bool, usize)], mut random: impl FnMut(u64) -> u64) -> Vec<Fragment> {
+    let mut next_mid = [[0; 2]; 10];
+    let mut queues = vec![VecDeque::new(); 10];
+    for &(stream, unordered, pieces) in messages {
+        let mid = &mut next_mid[usize::from(stream)][usize::from(unordered)];
+        for piece in 0..pieces {
+            queues[usize::from(stream)].push_back(Fragment {
+                unordered,
+                fsn: piece as u32,
+                beginning: piece == 0,
+                ending: piece + 1 == pieces,
+                ..fragment(0, stream, *mid, "", &[1, 2])
+            });
+        }
+        *mid += 1;
+    }
+    let mut fragments = Vec::new();
+    while queues.iter().any(|queue| !queue.is_empty()) {
+        let tsn = Tsn(1 + fragments.len() as u32);
+        let next = queues[random(10) as usize].pop_front();
+        fragments.extend(next.map(|fragment| Fragment { tsn, ..fragment }));
+    }
+    fragments
+}
+
 proptest! {
     #[test]
     fn any_order_of_arrival_gives_every_message_once_and_in_order(
@@ -337,17 +365,27 @@ proptest! {
         mut state in 1_u64..,
         receive in 1_500_u32..6_000,
         times in proptest::sample::select(&[1_usize, 150]),
+        interleaves: bool,
+        may_renege: bool,
     ) {
         let len = 2 * times;
-        let fragments: Vec<_> = cut(&messages, 1, 0)
-            .into_iter()
-            .map(|fragment| Fragment { payload: Bytes::from(fragment.payload.repeat(times)), ..fragment })
-            .collect();
-        let mut receiver = receiver(1, receive);
+        let mut config = Config::default();
+        config.buffers.receive = receive;
+        config.buffers.growth = 1;
+        config.nr_sack.may_renege = may_renege;
+        let mut receiver = Receiver::new(Tsn(1), 10, &config);
         let mut random = |below: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (state >> 33) % below
         };
+        let mut fragments = cut(&messages, 1, 0);
+        if interleaves {
+            receiver.use_interleaving(&config.buffers);
+            fragments = interleave(&messages, &mut random);
+        }
+        for fragment in &mut fragments {
+            fragment.payload = Bytes::from(fragment.payload.repeat(times));
+        }
         let (mut sent, mut received, mut rounds) = (0, 0, 0);
         let mut acked = vec![false; fragments.len()];
         while received < fragments.iter().map(|fragment| fragment.payload.len()).sum::<usize>() {
@@ -376,6 +414,7 @@ proptest! {
             receiver.build_ack(1000, |ack| {
                 let below = ack.cumulative_tsn_ack.0 as usize;
                 acked[..below].fill(true);
+                acked[below..].fill(false);
                 for block in ack.renegable {
                     acked[below + usize::from(block.start) - 1..below + usize::from(block.end)].fill(true);
                 }
@@ -436,12 +475,13 @@ fn datagrams_that_are_kept_count() {
 #[test]
 fn the_overhead_covers_the_structures() {
     use load::tests::{LEAST, allocation, tree_entry};
-    use load::{OVERHEAD, RENEGABLE, SKIPPED};
+    use load::{GAP, OVERHEAD, RENEGABLE, SKIPPED};
     let key = size_of::<interleaved::Key>();
     let chunk = LEAST - 1;
     // A queue may have twice the memory that its entries need.
     assert!(2 * size_of::<Ready>() + chunk <= OVERHEAD);
     assert!(tree_entry(4 + size_of::<Held>()) + chunk <= OVERHEAD);
+    assert!(tree_entry(16) <= GAP);
     // A single fragment of a message.
     let run = tree_entry(8 + size_of::<reassembly::Assembly>()) + tree_entry(16);
     let growing = tree_entry(key + 8) + allocation(interleaved::GROWING);

@@ -6,6 +6,7 @@ use anabranch_wire::chunk::SkippedMessage;
 use anabranch_wire::{Mid, Ppid, StreamId, Tsn};
 use bytes::Bytes;
 
+use super::super::load::Load;
 use super::super::sequential::BYTES_FOR_A_NOTICE;
 use super::super::{Fragment, Receiver, Verdict};
 use super::Key;
@@ -459,7 +460,12 @@ impl Model {
             .values()
             .map(|known| known.fragments.len() - known.read)
             .sum();
-        assert_eq!(self.receiver.unread_bytes(), held * LEN);
+        let load = Load {
+            bytes: held * LEN,
+            kept: held * LEN,
+            chunks: held,
+        };
+        assert_eq!(self.receiver.window.held(), load);
         // Data that could be delivered must never fill the window.
         let begun = |stream: StreamId, unordered: bool| {
             self.begun
