@@ -500,10 +500,16 @@ impl Script {
     /// # Panics
     /// If the endpoint refuses, or sends a different chunk.
     pub fn connect(&mut self) -> Init {
+        self.connect_with(ConnectOptions::default())
+    }
+
+    /// As [`Script::connect`], with these options.
+    ///
+    /// # Panics
+    /// If the endpoint refuses, or sends a different chunk.
+    pub fn connect_with(&mut self, options: ConnectOptions) -> Init {
         let (now, remote, port) = (self.now, self.remote, self.port);
-        self.host
-            .connect(now, remote, port, ConnectOptions::default())
-            .expect("connect");
+        self.host.connect(now, remote, port, options).expect("connect");
         self.collect();
         let answer = self.expect();
         assert_eq!(

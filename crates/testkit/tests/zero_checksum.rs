@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use anabranch_proto::{Config, SendOptions, StreamId, TraceKind, TraceLevel};
+use anabranch_proto::{
+    AssociationState, Config, ConnectOptions, SendOptions, StreamId, TraceKind, TraceLevel,
+};
 use anabranch_testkit::{Script, Setup, Side, quiet};
 use anabranch_wire::chunk::Chunk;
 use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
@@ -136,4 +138,36 @@ fn packets_leave_room_for_the_layer_below() {
         *longest = sent.max().expect("packets");
     }
     assert_eq!(longest[0] - longest[1], 48);
+}
+
+/// Whether a zero checksum is accepted is a setting of the association, whatever the endpoint's other associations have (§5.3).
+#[test]
+fn each_association_has_its_own_setting() {
+    for (endpoint, own) in [(false, true), (true, false)] {
+        let mut pair = Setup::new(1)
+            .configs(quiet().zero_checksum(endpoint), config())
+            .build();
+        let options = ConnectOptions::default().config(quiet().zero_checksum(own));
+        pair.begin_from(Side::A, options);
+        pair.run_ms(500);
+        assert_eq!(pair.state(Side::A), Some(AssociationState::Established), "{own}");
+        let extensions = pair.association(Side::A).stats().extensions;
+        assert_eq!(extensions.zero_checksum, own);
+        pair.send(Side::Z, 0, "hello");
+        pair.run_ms(500);
+        assert_eq!(pair.messages(Side::A).len(), 1);
+    }
+}
+
+/// A packet without a checksum reaches no association that did not announce that it accepts one.
+#[test]
+fn an_association_that_accepts_none_gets_none() {
+    for (endpoint, own) in [(false, true), (true, false)] {
+        let mut script = Script::new(quiet().zero_checksum(endpoint), 1);
+        script.connect_with(ConnectOptions::default().config(quiet().zero_checksum(own)));
+        script.send(&[Chunk::InitAck(script.init_ack(b"a cookie"))]);
+        script.send(&[Chunk::CookieAck]);
+        assert_eq!(script.association().state(), AssociationState::Established);
+        assert_eq!(receive(&mut script), own);
+    }
 }

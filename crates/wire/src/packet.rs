@@ -110,6 +110,12 @@ impl Packet {
         Ok(Self { header, datagram })
     }
 
+    /// Whether the checksum is zero: then nothing may have verified the packet (RFC 9653 §5.3).
+    #[must_use]
+    pub fn has_zero_checksum(&self) -> bool {
+        self.datagram[8..COMMON_HEADER_LEN] == [0; 4]
+    }
+
     /// The chunks, in order.
     #[must_use]
     pub fn chunks(&self) -> Chunks<'_> {

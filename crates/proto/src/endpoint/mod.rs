@@ -208,7 +208,7 @@ impl Endpoint {
             local_address,
             remote,
         };
-        let id = self.register(local_tag, peer, remote.port());
+        let id = self.register(&plan.config, local_tag, peer, remote.port());
         Ok((id, Box::new(Association::initiate(now, plan, local_tag))))
     }
 
@@ -226,12 +226,7 @@ impl Endpoint {
         let remote = canonical(remote);
         let local = local.map(|ip| ip.to_canonical());
         // Packets that are damaged or not SCTP, or with an address that is not unicast, are not answered (§6.8, §8.4 rule 1).
-        let parsed = if self.config.zero_checksum {
-            Packet::parse_or_zero_checksum(datagram)
-        } else {
-            Packet::parse(datagram)
-        };
-        let Ok(packet) = parsed else {
+        let Some(packet) = self.parse(datagram) else {
             return Handling::Done;
         };
         let unicast = is_unicast(remote.ip()) && local.is_none_or(is_unicast);
@@ -247,6 +242,16 @@ impl Endpoint {
                 ecn,
             },
         )
+    }
+
+    /// A packet whose checksum is right, or zero if its association accepts that (RFC 9653 §5.3).
+    fn parse(&self, datagram: Bytes) -> Option<Packet> {
+        let packet = Packet::parse_or_zero_checksum(datagram.clone()).ok()?;
+        let of_association = || self.table.accepts_zero_checksum(packet.header.verification_tag);
+        if packet.has_zero_checksum() && !of_association().unwrap_or(self.config.zero_checksum) {
+            return Packet::parse(datagram).ok();
+        }
+        Some(packet)
     }
 
     /// Routes a packet again that [`Endpoint::handle_datagram`] routed to an association which has ended since. It may belong to the next
@@ -426,9 +431,10 @@ impl Endpoint {
             address: remote.ip(),
             remote_port: cookie.remote_port,
         };
-        let id = self.register(cookie.local_tag, peer, remote.port());
+        let config = self.config.clone();
+        let id = self.register(&config, cookie.local_tag, peer, remote.port());
         let plan = Blueprint {
-            config: self.config.clone(),
+            config,
             random: self.random.fork(),
             mint: self.mint.clone(),
             local_port: cookie.local_port,
@@ -462,10 +468,16 @@ impl Endpoint {
         }
     }
 
-    fn register(&mut self, tag: VerificationTag, peer: Peer, udp_port: u16) -> AssociationId {
+    fn register(
+        &mut self,
+        config: &Config,
+        tag: VerificationTag,
+        peer: Peer,
+        udp_port: u16,
+    ) -> AssociationId {
         let id = AssociationId(self.next_id);
         self.next_id += 1;
-        self.table.insert(id, tag, peer, udp_port);
+        self.table.insert(id, tag, (peer, udp_port), config.zero_checksum);
         id
     }
 

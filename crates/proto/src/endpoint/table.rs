@@ -36,6 +36,8 @@ struct Entry {
     id: AssociationId,
     /// The addresses of its peer, each with the UDP port of its last packet; rarely more than two.
     peers: Vec<(Peer, u16)>,
+    /// Whether its packets may arrive with a zero checksum (RFC 9653).
+    zero_checksum: bool,
 }
 
 /// The associations of an endpoint. The maps are only ever looked up, never walked, so their order does not matter.
@@ -56,6 +58,11 @@ impl Table {
 
     pub(super) fn has_tag(&self, tag: VerificationTag) -> bool {
         self.by_tag.contains_key(&tag)
+    }
+
+    /// Whether the association with this tag accepts packets with a zero checksum; `None` if there is no such association.
+    pub(super) fn accepts_zero_checksum(&self, tag: VerificationTag) -> Option<bool> {
+        self.by_tag.get(&tag).map(|entry| entry.zero_checksum)
     }
 
     /// Whether an association has this tag at these ports, whatever the addresses of its peer are.
@@ -127,11 +134,22 @@ impl Table {
         owners.next().filter(|_| owners.next().is_none())
     }
 
-    pub(super) fn insert(&mut self, id: AssociationId, tag: VerificationTag, peer: Peer, udp_port: u16) {
+    /// Adds an association with a peer at this UDP port.
+    pub(super) fn insert(
+        &mut self,
+        id: AssociationId,
+        tag: VerificationTag,
+        (peer, udp_port): (Peer, u16),
+        zero_checksum: bool,
+    ) {
         self.by_peer.insert((peer, udp_port, id));
         self.tags.insert(id, tag);
-        let peers = vec![(peer, udp_port)];
-        self.by_tag.insert(tag, Entry { id, peers });
+        let entry = Entry {
+            id,
+            peers: vec![(peer, udp_port)],
+            zero_checksum,
+        };
+        self.by_tag.insert(tag, entry);
     }
 
     /// The peer restarted: its association has another tag, and keeps only this address. Addresses that the peer no longer lists may belong
@@ -143,9 +161,12 @@ impl Table {
         address: IpAddr,
         udp_port: u16,
     ) {
+        let before = self.tags.get(&id).copied();
+        let zero_checksum = before.and_then(|tag| self.accepts_zero_checksum(tag));
         let removed = self.remove(id);
         if let Some(first) = removed.and_then(|(_, peers)| peers.first().copied()) {
-            self.insert(id, tag, Peer { address, ..first }, udp_port);
+            let peer = (Peer { address, ..first }, udp_port);
+            self.insert(id, tag, peer, zero_checksum.unwrap_or_default());
         }
     }
 
