@@ -379,8 +379,10 @@ pub enum SendWait {
     State,
     /// The rest of the message was not given yet (explicit end of record).
     Application,
-    /// The peer's receive window, the range of TSNs that gap ack blocks can name, or the delay bound.
+    /// The peer's receive window, or the range of TSNs that gap ack blocks can name.
     ReceiveWindow,
+    /// The delay bound for less urgent data ([`Config::low_priority_delay`](crate::Config::low_priority_delay)).
+    DelayBound,
     /// Small messages wait to be bundled (Nagle's algorithm).
     Nagle,
     /// The congestion window.
@@ -467,6 +469,7 @@ impl SendWait {
             Self::State => "state",
             Self::Application => "application",
             Self::ReceiveWindow => "receive_window",
+            Self::DelayBound => "delay_bound",
             Self::Nagle => "nagle",
             Self::CongestionWindow => "congestion_window",
             Self::Pacer(_) => "pacer",

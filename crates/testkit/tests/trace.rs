@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anabranch_netsim::{LinkConfig, LossModel, Probability, QueueLimit};
 use anabranch_proto::{
-    AbandonReason, AssociationState, Config, LossRule, MessageId, Reliability, SendOptions, SendWait,
-    StreamId, Timestamp, TraceEvent, TraceKind, TraceLevel,
+    AbandonReason, AssociationState, Config, LossRule, MessageId, Reliability, SchedulerKind, SendOptions,
+    SendWait, StreamId, Timestamp, TraceEvent, TraceKind, TraceLevel,
 };
 use anabranch_testkit::{Ledger, Pair, Setup, Side};
 use bytes::Bytes;
@@ -280,6 +280,32 @@ fn a_full_queue_and_a_small_window_are_causes() {
         _ => None,
     });
     assert!(last.expect("data was sent") > Duration::from_millis(500));
+}
+
+/// Less urgent data that waits behind the sender's own delay bound does not wait for the peer's window.
+#[test]
+fn the_delay_bound_is_a_cause() {
+    let slow = LinkConfig::default().with_delay(DELAY).with_rate(1_000_000);
+    let setup = Setup::new(8).path(slow).adjust_both(|config| {
+        config.scheduler = SchedulerKind::Priority;
+        config.low_priority_delay = Some(Duration::from_millis(5));
+    });
+    let mut pair = traced(setup);
+    let association = pair.association_mut(Side::A);
+    association.set_stream_priority(StreamId(1), 1).expect("a stream");
+    for _ in 0..300 {
+        pair.send(Side::A, 1, Bytes::from(vec![0; 1_000]));
+    }
+    pair.run_for(Duration::from_secs(10));
+    let events = trace(&mut pair, Side::A);
+    let waits = |wanted| {
+        count(
+            &events,
+            |kind| matches!(kind, TraceKind::SendingWaits { reason } if *reason == wanted),
+        )
+    };
+    assert!(waits(SendWait::DelayBound) > 0);
+    assert_eq!(waits(SendWait::ReceiveWindow), 0);
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl Sender {
         if directed && !self.next_goes_to(cx, id) {
             return None;
         }
-        self.may_join(cx, id, len).then_some(len)
+        self.may_join(cx, id, len).is_ok().then_some(len)
     }
 
     fn push_retransmissions(&mut self, cx: &mut Cx<'_>, id: PathId, packet: &mut PacketWriter<'_>) {

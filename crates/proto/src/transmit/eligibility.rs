@@ -161,20 +161,21 @@ impl Sender {
 
     /// Rule A of §6.1 (the peer's window) and the delay bound, for a new chunk in a packet with others.
     #[inline(always)]
-    pub(super) fn may_join(&mut self, cx: &mut Cx<'_>, id: PathId, len: usize) -> bool {
+    pub(super) fn may_join(&mut self, cx: &mut Cx<'_>, id: PathId, len: usize) -> Result<(), Wait> {
         if !self.window_lets(cx, id, len) {
-            return false;
+            return Err(Wait::Peer);
         }
         let bounded = cx.paths.path(id).delay_bound.is_some() && self.queue.next_class() > 0;
-        !bounded || cx.paths.path_mut(id).has_room_for_less_urgent(cx.now)
+        if bounded && !cx.paths.path_mut(id).has_room_for_less_urgent(cx.now) {
+            return Err(Wait::DelayBound);
+        }
+        Ok(())
     }
 
     /// Rules A, B and D of §6.1 and Nagle's algorithm, for the first new chunk of a packet.
     #[inline(always)]
     fn may_begin(&mut self, cx: &mut Cx<'_>, id: PathId, len: usize) -> Result<(), Wait> {
-        if !self.may_join(cx, id, len) {
-            return Err(Wait::Peer);
-        }
+        self.may_join(cx, id, len)?;
         let max_burst = cx.config.max_burst;
         let nagle = self.nagle_waits(cx);
         let path = cx.paths.path_mut(id);
@@ -337,8 +338,10 @@ pub(crate) enum Wait {
     Phase,
     /// No data is queued, or only the beginning of a message that cannot be sent yet.
     Queue,
-    /// The peer's receive window, the range of TSNs that gap ack blocks can name, or the delay bound.
+    /// The peer's receive window, or the range of TSNs that gap ack blocks can name.
     Peer,
+    /// The delay bound for less urgent data.
+    DelayBound,
     /// Small messages are bundled (RFC 9260 §6.1, Nagle).
     Nagle,
     /// The congestion window.
@@ -356,6 +359,7 @@ impl Wait {
             Self::Phase => SendWait::State,
             Self::Queue => SendWait::Application,
             Self::Peer => SendWait::ReceiveWindow,
+            Self::DelayBound => SendWait::DelayBound,
             Self::Nagle => SendWait::Nagle,
             Self::Window => SendWait::CongestionWindow,
             Self::Pacer(until) => SendWait::Pacer(until),
