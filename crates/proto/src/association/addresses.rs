@@ -177,7 +177,7 @@ impl Association {
                 continue;
             }
             if let Some(local) = self.paths.local_among(id, &usable, &self.config) {
-                self.sender.withdraw_from(&mut self.paths, id);
+                self.sender.leave_path(&mut self.paths, id);
                 self.paths.move_to(id, local, &self.config, now);
             }
         }
@@ -207,7 +207,7 @@ impl Association {
             .filter_map(|local| self.paths.local_among(id, &[*local], &self.config))
             .next();
         if let Some(local) = next.filter(|_| !works) {
-            self.sender.withdraw_from(&mut self.paths, id);
+            self.sender.leave_path(&mut self.paths, id);
             self.paths.move_to(id, local, &self.config, now);
             self.notices.tell_path(self.paths.path(id));
         }
@@ -448,7 +448,7 @@ impl Responder for PeerAddresses<'_> {
 
     fn delete(&mut self, address: IpAddr) {
         if let Some(path) = self.paths.forget_address(address) {
-            self.sender.withdraw_from(self.paths, path);
+            self.sender.leave_path(self.paths, path);
             self.receiver.forget_path(path);
             self.control.forget_path(path);
             self.paths.remove(path);

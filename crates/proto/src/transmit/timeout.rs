@@ -102,8 +102,16 @@ impl Sender {
         }
     }
 
+    /// The addresses of a path change, or it is removed: queues its chunks in flight for retransmission, and forgets the measurements of the
+    /// path.
+    pub(crate) fn leave_path(&mut self, paths: &mut Paths, id: PathId) {
+        self.withdraw_from(paths, id);
+        self.outstanding.leave_path(id);
+        self.sources.ecn.leave_path(id, self.outstanding.next_index());
+    }
+
     /// Queues the chunks in flight on a path for retransmission, without the effects of a loss.
-    pub(crate) fn withdraw_from(&mut self, paths: &mut Paths, id: PathId) {
+    fn withdraw_from(&mut self, paths: &mut Paths, id: PathId) {
         self.outstanding.on_timeout(id, LossRule::Withdrawn, paths);
         self.sources.ecn.on_withdrawn(id, &paths.path(id).flight);
         self.sources.notices.forget_path(id);

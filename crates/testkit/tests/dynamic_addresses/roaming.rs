@@ -1,6 +1,6 @@
 //! A client changes its only address while data flows.
 
-use anabranch_proto::AddressEvent;
+use anabranch_proto::{AddressEvent, EcnState};
 
 use super::fixture::*;
 
@@ -121,4 +121,38 @@ fn break_before_make() {
             roaming.longest_pause(End::Client)
         );
     }
+}
+
+/// A path forgets its measurements with its addresses: a network that loses ECN-capable packets says nothing about the next one.
+#[test]
+fn the_next_network_may_carry_ecn() {
+    let config = dynamic().ecn(true);
+    let mut roaming = Roaming::new([config.clone(), config], 1).connect();
+    roaming.observer = Some(Box::new(|_, packet| {
+        let here = [packet.source.ip(), packet.destination.ip()].contains(&WIFI);
+        !(here && packet.ecn.is_capable())
+    }));
+    let states = |roaming: &mut Roaming| {
+        [End::Client, End::Server].map(|end| {
+            let stats = roaming.association(end).stats();
+            stats.paths.last().expect("a path").ecn.state
+        })
+    };
+    let talk = |roaming: &mut Roaming| {
+        for _ in 0..100 {
+            roaming.send(End::Client, 1000);
+            roaming.send(End::Server, 1000);
+            roaming.run(5 * MS);
+        }
+        roaming.run(30_000 * MS);
+    };
+    talk(&mut roaming);
+    assert_eq!(states(&mut roaming), [EcnState::Failed; 2]);
+    roaming.move_to(&[MOBILE], true);
+    roaming.run(5_000 * MS);
+    talk(&mut roaming);
+    assert_eq!(roaming.paths(End::Client), [(Some(MOBILE), SERVER)]);
+    assert_eq!(states(&mut roaming), [EcnState::Capable; 2]);
+    roaming.expect_complete(End::Server);
+    roaming.expect_complete(End::Client);
 }

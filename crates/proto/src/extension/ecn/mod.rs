@@ -50,6 +50,8 @@ struct Marked {
     last: (ExtendedTsn, u32),
     /// When a CWR was last sent on this path.
     answered: Option<Timestamp>,
+    /// The next TSN when the path got its present addresses. Packets with lower TSNs went elsewhere.
+    began: ExtendedTsn,
 }
 
 impl Marked {
@@ -163,6 +165,19 @@ impl Ecn {
         }
     }
 
+    /// The addresses of a path change, or it is removed: the verdict, and the counts, are about the former path. `next` is the next TSN.
+    pub(crate) fn leave_path(&mut self, path: PathId, next: ExtendedTsn) {
+        if self.enabled {
+            let former = self.path(path);
+            *former = Marked {
+                began: next,
+                reduced_before: next,
+                last: former.last,
+                ..Marked::default()
+            };
+        }
+    }
+
     /// T3-rtx expired for a path; `next` is the next TSN.
     pub(crate) fn on_timeout(&mut self, path: PathId, flight: &Flight, next: ExtendedTsn) {
         if self.enabled {
@@ -182,11 +197,19 @@ impl Ecn {
     }
 
     /// The peer reports marks; `tsn` is the TSN of the newest marked packet. `None` if the path on which that TSN was sent is no longer
-    /// known.
+    /// known, or has other addresses now.
     pub(crate) fn on_marks(&mut self, tsn: ExtendedTsn, count: u32) -> Option<Marks> {
         let path = self.routes.of(tsn)?;
         let marked = self.path(path);
-        let news = marked.news(tsn, count.max(1));
+        let (last_tsn, _) = marked.last;
+        let mut news = marked.news(tsn, count.max(1));
+        if tsn < marked.began {
+            return None;
+        }
+        if last_tsn < marked.began {
+            // The first report about the path with these addresses: the peer's count may include marks of before.
+            news = news.min(1);
+        }
         marked.marked += u64::from(news);
         if marked.marked > marked.sent {
             marked.validation.fail();

@@ -87,3 +87,24 @@ fn a_path_is_another_one() {
     assert_eq!((marks.path, marks.reduces), (PathId(1), true));
     assert_eq!(ecn.on_marks(99, 1), None);
 }
+
+/// The path has other addresses: their verdict is open, and marks of packets that went elsewhere say nothing about them.
+#[test]
+fn a_verdict_ends_with_its_path() {
+    let mut ecn = sent();
+    ecn.on_marks(106, 11);
+    assert_eq!(ecn.stats(PATH).state, EcnState::Failed);
+    ecn.leave_path(PATH, 110);
+    assert!(ecn.may_mark(PATH) && ecn.is_testing(PATH));
+    ecn.on_sent(PATH, 110, Some((10, 10)));
+    assert_eq!(ecn.on_marks(109, 14), None, "it went elsewhere");
+    assert_eq!(ecn.stats(PATH).packets_marked, 0);
+    assert_eq!(ecn.on_marks(110, 16).map(|marks| marks.news), Some(1));
+    assert_eq!(
+        ecn.stats(PATH).state,
+        EcnState::Testing,
+        "the count includes marks of before"
+    );
+    ecn.on_marks(110, 17);
+    assert_eq!(ecn.stats(PATH).state, EcnState::Failed);
+}

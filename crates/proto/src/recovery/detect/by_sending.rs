@@ -74,6 +74,11 @@ impl Reports {
         tolerance.quiet = 0;
     }
 
+    /// The path has other addresses: it may reorder packets differently.
+    pub(crate) fn forget_reordering(&mut self) {
+        self.tolerance = Tolerance::default();
+    }
+
     /// Steps of reordering tolerance: each is one more missing report, or a quarter of a round-trip time.
     pub(crate) fn tolerance(&self) -> u8 {
         self.tolerance.steps

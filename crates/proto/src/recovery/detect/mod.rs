@@ -244,6 +244,15 @@ impl Detector {
         }
     }
 
+    /// The addresses of a path change: it may reorder packets differently. The numbers of its transmissions continue.
+    pub(crate) fn leave_path(&mut self, path: PathId) {
+        match self {
+            Self::MissingReports(_) => {}
+            Self::MissingReportsByPath(all) => at(all, path).forget_reordering(),
+            Self::Rack(all) => at(all, path).forget_reordering(),
+        }
+    }
+
     /// T3-rtx expired (§6.3.3), or nothing is outstanding any more: forgets all missing reports. With a detector for each path nothing
     /// needs to be forgotten, because later transmissions have higher numbers.
     pub(crate) fn forget(&mut self) {

@@ -150,6 +150,12 @@ impl Rack {
         self.width.persist = PERSIST;
     }
 
+    /// The path has other addresses: it may reorder packets differently.
+    pub(crate) fn forget_reordering(&mut self) {
+        let Self { width, reordered, .. } = Self::default();
+        (self.width, self.reordered, self.early) = (width, reordered, false);
+    }
+
     /// The acknowledgement being handled would list chunks up to this one.
     pub(crate) fn on_listed(&mut self, listed_to: ExtendedTsn) {
         self.listed_to = listed_to;

@@ -66,6 +66,11 @@ impl Outstanding {
         count
     }
 
+    /// A path on which nothing is in flight has other addresses from now on: the old ones' reordering is forgotten.
+    pub(crate) fn leave_path(&mut self, path: PathId) {
+        self.detector.leave_path(path);
+    }
+
     /// Declares chunks lost that have enough missing reports (§7.2.4), or that RACK finds lost.
     pub(super) fn on_missing(&mut self, judge: &Judge, paths: &mut Paths, outcome: &mut AckOutcome) {
         if self.hasty > 0 {
