@@ -66,6 +66,7 @@ impl LocalAddresses<'_> {
         }
         self.requests()?.want(wanted);
         self.association.advance_addresses(now);
+        self.association.settle(now);
         Ok(())
     }
 
@@ -85,6 +86,7 @@ impl LocalAddresses<'_> {
         }
         requests.replace_all(address);
         self.association.advance_addresses(now);
+        self.association.settle(now);
         Ok(())
     }
 
@@ -123,6 +125,7 @@ impl LocalAddresses<'_> {
         }
         requests.ask_primary(address);
         self.association.advance_addresses(now);
+        self.association.settle(now);
         Ok(())
     }
 

@@ -38,10 +38,10 @@ impl Association {
                 let leaves = quick && self.paths.other_than(path) != path;
                 if in_use && leaves && self.state.sends_heartbeats() {
                     self.on_t3(now, path);
-                    self.after_input(now);
                 }
             }
         }
+        self.settle(now);
     }
 
     /// Counts an error of a path (§8.2), and of the association if the path is in use or carried data (§8.1). Returns false if
@@ -104,6 +104,7 @@ impl Association {
         let config = &self.config;
         self.sender = Sender::new(self.identity.local_initial_tsn, config);
         self.receiver = Receiver::new(Tsn(0), 0, config);
+        self.sender.outstanding.journal.set(self.trace.is_on());
         self.control = ControlQueue::default();
         self.notices = Notices::new();
         self.ending.stop();

@@ -211,7 +211,7 @@ impl Association {
         association.authentication.begin_packet(authenticated);
         association.on_chunks(now, inbound, 1 + usize::from(authenticated));
         association.authentication.end_packet();
-        association.after_input(now);
+        association.settle(now);
         association
     }
 

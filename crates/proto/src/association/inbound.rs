@@ -128,7 +128,7 @@ impl Association {
             self.on_chunks(now, &inbound, 0);
             self.authentication.end_packet();
         }
-        self.after_input(now);
+        self.settle(now);
     }
 
     /// Handles the chunks of a packet, without the first `skip`.

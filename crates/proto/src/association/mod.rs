@@ -158,12 +158,16 @@ impl Association {
         if let Some(path) = options.path.filter(|path| !self.paths.has(*path)) {
             return Err(SendError::UnknownPath(path.0));
         }
-        if !message.is_empty() && !self.sender.has_room(stream) {
-            let persistence = Persistence::new(options.reliability, now);
-            if !self.sending(now, |sender, cx| sender.make_room_for(cx, stream, persistence)) {
-                self.sender.refuse(stream);
-                return Err(SendError::BufferFull);
-            }
+        self.sender
+            .queue
+            .check_push(stream, message.len(), is_part, end)?;
+        // Nothing is wrong with the message: only now may other messages be abandoned for it.
+        let full = !message.is_empty() && !self.sender.has_room(stream);
+        let persistence = Persistence::new(options.reliability, now);
+        if full && !self.sending(now, |sender, cx| sender.make_room_for(cx, stream, persistence)) {
+            self.sender.refuse(stream);
+            self.settle(now);
+            return Err(SendError::BufferFull);
         }
         let before = self.sender.queue.bytes();
         options.complete(&self.config.partial_reliability);
@@ -183,6 +187,9 @@ impl Association {
             tracing::queued(self, now, id, stream, (added, end));
         }
         self.notices.on_data();
+        if full {
+            self.settle(now);
+        }
         Ok(id)
     }
 
@@ -224,7 +231,7 @@ impl Association {
     pub fn separate_new_streams(&mut self, now: Timestamp, on: bool) {
         self.exhausted = None;
         self.receiver.separate_new(on);
-        self.after_input(now);
+        self.settle(now);
     }
 
     /// Ends the association at once (ABORT, RFC 9260 §9.1). The peer receives the first 1,024 bytes of `reason`.
@@ -280,7 +287,7 @@ impl Association {
         if core::mem::take(&mut self.sender.happened.answered) {
             self.error_count = 0;
         }
-        self.sender.settle_buffer();
+        self.sender.settle(&mut self.paths);
         if self.sender.has_news() {
             self.pass_on();
         }
@@ -314,27 +321,37 @@ impl Association {
         self.abort_with(cause, CloseReason::ProtocolViolation(what));
     }
 
-    /// Called after any input: the next step of a shutdown, and the events of a send buffer that is no longer full and of readable
-    /// messages.
-    fn after_input(&mut self, now: Timestamp) {
+    /// The consequences of a step: requests and a shutdown that wait for data go on, and the application is told of room in the send buffer,
+    /// of readable messages, and that everything sent is acknowledged. Called at the end of each entry point that may change what is queued,
+    /// outstanding, buffered or readable. `poll_transmit` is one, because the sender abandons messages there. To settle twice changes nothing
+    /// (checked after each drain by [`is_settled`]).
+    fn settle(&mut self, now: Timestamp) {
+        self.apply_happened();
         self.reconfigure(now).advance();
         self.advance_shutdown(now);
         if self.receiver.is_readable() {
             self.notices.on_readable();
         }
-        if !self.state.is_closed() {
-            self.notices.tell_streams(self.receiver.take_news());
+        self.notices.tell_streams(self.receiver.take_news());
+        if self.state.begins_messages() && !self.ending.is_asked() {
+            self.notices.tell_writable(&mut self.sender);
         }
-        if self.sender.buffer.has_refused() && self.state.begins_messages() && !self.ending.is_asked() {
-            while let Some(stream) = self.sender.buffer.take_writable() {
-                self.notices.tell(Event::Writable(stream));
-            }
-        }
-        // If the association ended with messages left, both queues are empty, but no event may follow `Closed`.
-        if !self.state.is_closed() && self.sender.is_empty() {
+        if self.sender.is_empty() {
             self.notices.on_dry();
         }
     }
+}
+
+/// Whether no consequence is left of all steps so far. If there is nothing to send either, no other step would come before the next input.
+fn is_settled(of: &mut Association, now: Timestamp) -> bool {
+    let outline = |of: &Association| {
+        let waiting = (of.notices.waiting(), of.control.len());
+        (of.state.kind(), waiting, of.poll_timeout())
+    };
+    let (before, exhausted) = (outline(of), of.exhausted);
+    of.settle(now);
+    of.exhausted = exhausted;
+    outline(of) == before
 }
 
 /// Output.
@@ -351,25 +368,34 @@ impl Association {
             debug_assert!(self.search(now, &mut Vec::new(), 1).is_none());
             return None;
         }
-        if self.trace.is_on() {
-            return tracing::poll_transmit(self, now, buffer, max_datagrams);
-        }
-        self.search(now, buffer, max_datagrams)
+        let transmit = if self.trace.is_on() {
+            tracing::poll_transmit(self, now, buffer, max_datagrams)
+        } else {
+            self.search(now, buffer, max_datagrams)
+        };
+        debug_assert!(transmit.is_some() || is_settled(self, now));
+        transmit
     }
 
     #[inline(always)]
     fn search(&mut self, now: Timestamp, buffer: &mut Vec<u8>, max_datagrams: usize) -> Option<Transmit> {
-        if !self.control.has_replies() {
-            self.send_due_probes(now);
+        loop {
+            if !self.control.has_replies() {
+                self.send_due_probes(now);
+            }
+            let (mut assembler, mut cx) = self.parts(now);
+            let transmit = assembler.build_batch(&mut cx, buffer, max_datagrams);
+            self.exhausted = (assembler.search == Search::Exhausted).then_some(now);
+            self.sender.settle(&mut self.paths);
+            if !self.sender.has_news() {
+                return transmit;
+            }
+            // Messages were abandoned: a SHUTDOWN or a request may have waited for them, and leaves at once.
+            self.settle(now);
+            if transmit.is_some() {
+                return transmit;
+            }
         }
-        let (mut assembler, mut cx) = self.parts(now);
-        let transmit = assembler.build_batch(&mut cx, buffer, max_datagrams);
-        self.exhausted = (assembler.search == Search::Exhausted).then_some(now);
-        self.sender.settle_buffer();
-        if self.sender.has_news() {
-            self.pass_on();
-        }
-        transmit
     }
 
     /// How much to hand to the network in one burst, on the path that data takes now ([`Config::burst_time`]). If the driver then lets the

@@ -31,6 +31,8 @@ pub(crate) struct Notices {
     endpoint_events: VecDeque<EndpointEvent>,
     readable_told: bool,
     dry_told: bool,
+    /// `Closed` was reported: no event follows it.
+    over: bool,
 }
 
 impl Notices {
@@ -42,9 +44,19 @@ impl Notices {
         }
     }
 
+    /// Reports an event, unless the association has ended.
     pub(crate) fn tell(&mut self, event: Event) {
+        if self.over {
+            return;
+        }
+        self.over = matches!(event, Event::Closed(_));
         self.streams += streams_of(&event);
         self.events.push_back(event);
+    }
+
+    /// How many events wait, for the application and for the endpoint.
+    pub(crate) fn waiting(&self) -> [usize; 2] {
+        [self.events.len(), self.endpoint_events.len()]
     }
 
     /// Reports an ERROR of the peer, unless the application has not yet polled many such events: a peer must not fill the queue. The causes
@@ -137,6 +149,15 @@ impl Notices {
                 StreamNews::Opened(stream) => Event::StreamOpened(stream),
                 StreamNews::Readable(stream) => Event::StreamReadable(stream),
             });
+        }
+    }
+
+    /// Tells each stream that was refused a message and has room now.
+    pub(crate) fn tell_writable(&mut self, sender: &mut Sender) {
+        if sender.buffer.has_refused() {
+            while let Some(stream) = sender.buffer.take_writable() {
+                self.tell(Event::Writable(stream));
+            }
         }
     }
 

@@ -26,7 +26,7 @@ impl Association {
     pub fn set_scheduler(&mut self, scheduler: SchedulerKind) {
         self.exhausted = None;
         self.sender.queue.set_scheduler(scheduler);
-        self.sender.sort_buffer();
+        on_classes_changed(self);
     }
 
     /// Sets the priority class of a stream. Class 0, the default, is the most urgent. While a stream of one class has data, no stream of
@@ -39,7 +39,7 @@ impl Association {
         self.exhausted = None;
         check_priorities(&self.sender.queue, stream)?;
         self.sender.queue.set_priorities(stream, stream, priority);
-        self.sender.sort_buffer();
+        on_classes_changed(self);
         Ok(())
     }
 
@@ -53,7 +53,7 @@ impl Association {
         check_priorities(&self.sender.queue, first.max(last))?;
         let priority = self.sender.queue.priority(first);
         self.sender.queue.set_priorities(first, last, priority);
-        self.sender.sort_buffer();
+        on_classes_changed(self);
         Ok(())
     }
 
@@ -66,7 +66,7 @@ impl Association {
         self.exhausted = None;
         check_priorities(&self.sender.queue, StreamId(0))?;
         self.sender.queue.reset_priorities(true);
-        self.sender.sort_buffer();
+        on_classes_changed(self);
         Ok(())
     }
 
@@ -78,7 +78,7 @@ impl Association {
         self.exhausted = None;
         check_priorities(&self.sender.queue, StreamId(0))?;
         self.sender.queue.reset_priorities(false);
-        self.sender.sort_buffer();
+        on_classes_changed(self);
         Ok(())
     }
 
@@ -109,6 +109,14 @@ impl Association {
     #[must_use]
     pub fn stream_weight(&self, stream: StreamId) -> u16 {
         self.sender.queue.weight(stream)
+    }
+}
+
+/// The streams of changed classes may have room in the send buffer now.
+fn on_classes_changed(of: &mut Association) {
+    of.sender.sort_buffer();
+    if of.state.begins_messages() && !of.ending.is_asked() {
+        of.notices.tell_writable(&mut of.sender);
     }
 }
 

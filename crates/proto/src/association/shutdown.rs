@@ -135,7 +135,7 @@ impl Association {
             return;
         }
         self.ending.ask(now, self.sender.buffer.bytes());
-        self.advance_shutdown(now);
+        self.settle(now);
     }
 
     /// Sends SHUTDOWN or SHUTDOWN ACK as soon as no data is queued or outstanding.

@@ -33,7 +33,7 @@ impl Stream<'_> {
     pub fn set_separate(&mut self, separate: bool) {
         self.association.exhausted = None;
         self.association.receiver.set_separate(self.id, separate);
-        self.association.after_input(self.now);
+        self.association.settle(self.now);
     }
 
     /// The next message, or part of a message, of this stream, which is read separately ([`Stream::set_separate`]); otherwise as

@@ -87,7 +87,7 @@ impl Association {
         if self.state.sends_heartbeats() {
             self.on_heartbeat_timers(now);
         }
-        self.after_input(now);
+        self.settle(now);
     }
 
     /// The timer of the request that waits for its answer expired: T1-init or T1-cookie (§5.1, §6.3.3), or T2-shutdown (§9.2).

@@ -287,11 +287,21 @@ impl Path {
         self.wait_for_probe(now);
     }
 
-    /// T3-rtx expired: probes may leave again.
+    /// T3-rtx expired, or an error of the path counts as its expiry: probes may leave again.
     pub(crate) fn on_t3(&mut self) {
         self.timeouts += 1;
         self.silent_timeouts += 1;
         (self.probed, self.probe_now) = (false, false);
+    }
+
+    /// T3-rtx runs exactly while data is in flight (§6.3.2 R1, R2), or until a probe has left: a probe may take the last chunk out of the
+    /// flight, and T3-rtx keeps running then.
+    #[inline]
+    pub(crate) fn settle_t3(&mut self) {
+        if self.flight.is_empty() && !self.probe_now {
+            self.t3 = None;
+        }
+        debug_assert!(self.flight.is_empty() || self.t3.is_some());
     }
 
     /// T3-rtx expired, and data stays in flight (F-RTO): restarts the timers.

@@ -176,6 +176,31 @@ impl SendQueue {
         self.streams.at_mut(id)?.as_deref_mut()
     }
 
+    /// Whether [`SendQueue::push`] accepts a message, or a part of one, of this length.
+    ///
+    /// # Errors
+    /// Those of `push`.
+    pub(crate) fn check_push(
+        &self,
+        stream: StreamId,
+        size: usize,
+        is_part: bool,
+        end: bool,
+    ) -> Result<(), SendError> {
+        self.check(stream)?;
+        let state = self.stream(stream);
+        let open = state.is_some_and(|state| state.messages.back().is_some_and(|last| !last.complete));
+        let dropping = state.is_some_and(|state| state.dropping.is_some());
+        if (open || dropping) && !is_part {
+            return Err(SendError::MessageOpen(stream));
+        }
+        let may_be_empty = dropping || (open && end);
+        if size == 0 && !may_be_empty {
+            return Err(SendError::Empty);
+        }
+        Ok(())
+    }
+
     /// Queues a message, its first part, or a further part.
     pub(crate) fn push(
         &mut self,
@@ -186,35 +211,23 @@ impl SendQueue {
         is_part: bool,
         end: bool,
     ) -> Result<MessageId, SendError> {
-        self.check(stream)?;
+        self.check_push(stream, part.len(), is_part, end)?;
         let next_message = MessageId(self.next_message);
         let size = part.len();
         let state = self.streams.touch(stream).get_or_insert_default();
         if let Some(dropped) = state.dropping {
-            if !is_part {
-                return Err(SendError::MessageOpen(stream));
-            }
             state.dropping = Some(dropped).filter(|_| !end);
             return Ok(dropped);
         }
-        let open = state.messages.back_mut().filter(|message| !message.complete);
-        match (open, is_part) {
-            (Some(_), false) => return Err(SendError::MessageOpen(stream)),
-            (Some(message), true) => {
-                if size == 0 && !end {
-                    return Err(SendError::Empty);
-                }
-                message.push(part);
-                message.complete = end;
-                let id = message.id;
-                state.stats.bytes += size as u64;
-                state.stats.queued_bytes += size;
-                self.bytes += size;
-                self.scheduler.on_part(stream);
-                return Ok(id);
-            }
-            (None, _) if size == 0 => return Err(SendError::Empty),
-            (None, _) => {}
+        if let Some(message) = state.messages.back_mut().filter(|message| !message.complete) {
+            message.push(part);
+            message.complete = end;
+            let id = message.id;
+            state.stats.bytes += size as u64;
+            state.stats.queued_bytes += size;
+            self.bytes += size;
+            self.scheduler.on_part(stream);
+            return Ok(id);
         }
         let message = Message::new(next_message, now, options, part, end);
         let persistence = message.persistence;

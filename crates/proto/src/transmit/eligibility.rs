@@ -314,10 +314,7 @@ impl Sender {
             .reschedule(index, LossRule::Rescheduled, cx.paths);
         self.sources.ecn.on_withdrawn(path, &cx.paths.path(path).flight);
         cx.counters.chunks_rescheduled += 1;
-        let path = cx.paths.path_mut(path);
-        if path.flight.is_empty() {
-            path.t3 = None;
-        }
+        cx.paths.path_mut(path).settle_t3();
         true
     }
 }

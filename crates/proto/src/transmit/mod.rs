@@ -35,7 +35,7 @@ use crate::extension::auth::Signer;
 use crate::extension::early_copies::PlannedCopies;
 use crate::message::{AbandonPolicy, Persistence};
 use crate::negotiation::{Capabilities, Negotiated};
-use crate::path::{PathId, Paths};
+use crate::path::{Path, PathId, Paths};
 use crate::recovery::{AckOutcome, Outstanding};
 use crate::send::{SendBuffer, SendQueue};
 use crate::stats::Counters;
@@ -185,7 +185,9 @@ impl Sender {
 
     /// The peer restarted (§5.2.4 A): nothing is outstanding, and all state that names an old path is dropped.
     pub(crate) fn restart(&mut self, initial_tsn: Tsn, config: &Config) {
+        let journal = core::mem::take(&mut self.outstanding.journal);
         self.outstanding = Outstanding::new(initial_tsn, config.recovery, config.multipath);
+        self.outstanding.journal = journal;
         self.sources = ControlSources::new(config);
         self.copies = PlannedCopies::default();
         self.window_probe = None;
@@ -324,9 +326,10 @@ impl Sender {
         self.buffer.set_classes(|stream| queue.class(stream));
     }
 
-    /// Counts what was acknowledged or abandoned. Called after each step that may have freed user data.
+    /// Called after each step: counts what was acknowledged or abandoned, and stops T3-rtx where nothing is left in flight.
     #[inline]
-    pub(crate) fn settle_buffer(&mut self) {
+    pub(crate) fn settle(&mut self, paths: &mut Paths) {
+        paths.iter_mut().for_each(Path::settle_t3);
         for (stream, bytes) in self.outstanding.take_freed() {
             self.buffer.free(stream, bytes);
         }
