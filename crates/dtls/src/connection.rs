@@ -10,7 +10,8 @@ use dimpl::{Dtls, Output};
 
 use crate::certificate::Fingerprint;
 use crate::effects::Collected;
-use crate::peers::HANDSHAKE;
+use crate::front::{Cookie, HANDSHAKE_FAILURE};
+use crate::hello::HANDSHAKE;
 use crate::settings::{DtlsConfig, Trust};
 
 /// Packets that wait for the end of the handshake. SCTP sends an INIT again and again, nothing else.
@@ -41,6 +42,9 @@ pub enum DtlsError {
     /// There was no traffic for the idle time.
     #[error("the DTLS connection was idle for too long")]
     Idle,
+    /// No association used the connection for 30 s, or others needed its place.
+    #[error("no association used the DTLS connection")]
+    Unused,
     /// This endpoint closed the connection.
     #[error("this endpoint closed the DTLS connection")]
     Closed,
@@ -64,8 +68,18 @@ pub(crate) struct Connection {
     waiting: VecDeque<Vec<u8>>,
     /// A client that has received nothing yet. The library ends a handshake whose first answer is no handshake record.
     awaits_answer: bool,
+    /// The ClientHellos that such a client has sent, and how many of them there were when an alert refused one.
+    hellos: usize,
+    refused: Option<usize>,
+    /// The cookie of the ClientHello that began this connection, if the peer's address had to be proved.
+    pub(crate) cookie: Option<Cookie>,
+    /// The alert that tells the peer why its ClientHello cannot be served.
+    pub(crate) refusal: Option<u8>,
     pub(crate) timeout: Instant,
     pub(crate) last_used: Instant,
+    /// The place among the handshakes, or among the connections that no association uses, and the time from which on it is unused.
+    pub(crate) place: u64,
+    pub(crate) unused_since: Option<Instant>,
 }
 
 impl Connection {
@@ -82,14 +96,23 @@ impl Connection {
             peer: None,
             waiting: VecDeque::new(),
             awaits_answer: is_client,
+            hellos: 0,
+            refused: None,
+            cookie: None,
+            refusal: None,
             timeout: now,
             last_used: now,
+            place: 0,
+            unused_since: None,
         }
     }
 
     /// A datagram arrived.
     pub(crate) fn handle_datagram(&mut self, now: Instant, datagram: &[u8], out: &mut Collected) {
         if self.awaits_answer && datagram.first() != Some(&HANDSHAKE) {
+            if let Some(code) = fatal_alert(datagram) {
+                self.on_refusal(code);
+            }
             return;
         }
         self.awaits_answer = false;
@@ -102,7 +125,21 @@ impl Connection {
 
     /// Time has passed.
     pub(crate) fn handle_timeout(&mut self, now: Instant, out: &mut Collected) {
+        let before = out.datagrams.len();
         self.run(now, out, |_| Ok(()));
+        if self.awaits_answer {
+            self.hellos += out.datagrams.len() - before;
+        }
+    }
+
+    /// An alert answers the first ClientHello of this client. Anybody can forge one, so that it counts only if the server has had another
+    /// ClientHello meanwhile, and again answers with nothing but an alert.
+    fn on_refusal(&mut self, code: u8) {
+        if self.hellos > *self.refused.get_or_insert(self.hellos) {
+            self.end(DtlsError::Failed(format!(
+                "the peer refuses the handshake with alert {code}"
+            )));
+        }
     }
 
     /// Encrypts an SCTP packet. During the handshake, a few packets wait for its end; more are lost, as on a slow link.
@@ -123,6 +160,14 @@ impl Connection {
             self.run(now, out, Dtls::close);
             self.state = State::Ended(reason);
         }
+    }
+
+    /// Ends a connection whose ClientHello the library ignores.
+    pub(crate) fn refuse(&mut self) {
+        self.refusal = Some(HANDSHAKE_FAILURE);
+        self.end(DtlsError::Failed(
+            "the peer offers nothing that can be used".to_owned(),
+        ));
     }
 
     /// Calls the library and collects its output. It has a clock of its own, which must be set before each call: a server that did not
@@ -157,6 +202,7 @@ impl Connection {
         };
         self.timeout = timeout.unwrap_or(now);
         if let Err(error) = result {
+            self.refusal = refusal(&error);
             self.end(DtlsError::Failed(error.to_string()));
         }
         for event in events {
@@ -201,6 +247,33 @@ impl Connection {
         if !matches!(self.state, State::Ended(_)) {
             self.state = State::Ended(reason);
         }
+    }
+}
+
+/// The code of a fatal alert without encryption, in a datagram of its own (RFC 6347 §4.1, RFC 8446 §6).
+fn fatal_alert(datagram: &[u8]) -> Option<u8> {
+    match datagram {
+        [21, 254, _, 0, 0, .., 0, 2, 2, code] if datagram.len() == 15 => Some(*code),
+        _ => None,
+    }
+}
+
+/// The alert for a ClientHello that offers nothing that this endpoint can use (RFC 8446 §6.2). The library sends none.
+fn refusal(error: &dimpl::Error) -> Option<u8> {
+    use dimpl::SecurityError as Reason;
+    const PROTOCOL_VERSION: u8 = 70;
+    let dimpl::Error::SecurityError(reason) = error else {
+        return None;
+    };
+    match reason {
+        Reason::NoCommonCipherSuite
+        | Reason::NoMutuallyAcceptableCipherSuite
+        | Reason::NoCommonKeyExchangeGroup
+        | Reason::ExtendedMasterSecretNotNegotiated => Some(HANDSHAKE_FAILURE),
+        Reason::UnsupportedClientVersion(_) | Reason::ClientHelloLegacyVersionNotDtls12 => {
+            Some(PROTOCOL_VERSION)
+        }
+        _ => None,
     }
 }
 

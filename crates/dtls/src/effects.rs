@@ -68,9 +68,7 @@ impl<K: Copy> Effects<K> {
     pub fn clear(&mut self) {
         self.established.clear();
         self.ended.clear();
-        self.collected.filled = 0;
-        self.collected.datagrams.clear();
-        self.collected.packets.clear();
+        self.collected.clear();
         self.destinations.clear();
         self.sources.clear();
     }
@@ -106,6 +104,23 @@ impl Collected {
     pub(crate) fn push_datagram(&mut self, len: usize) {
         let range = self.fill(len);
         self.datagrams.push(range);
+    }
+
+    /// Adds a copy of a datagram.
+    pub(crate) fn copy_datagram(&mut self, datagram: &[u8]) {
+        self.room(datagram.len())[..datagram.len()].copy_from_slice(datagram);
+        self.push_datagram(datagram.len());
+    }
+
+    pub(crate) fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
+        self.datagrams.iter().map(|range| &self.space[range.clone()])
+    }
+
+    /// Forgets everything, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.filled = 0;
+        self.datagrams.clear();
+        self.packets.clear();
     }
 
     /// The first bytes of the room are a packet.

@@ -4,10 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use dimpl::crypto::aws_lc_rs::default_provider;
+
 use crate::certificate::Fingerprint;
 use crate::connection::{Connection, DtlsError, State};
 use crate::effects::{Collected, Effects};
+use crate::front::{self, Cookie, Front, ILLEGAL_PARAMETER, LATER, Read};
+use crate::hello::is_client_hello;
+use crate::key::PeerKey;
+use crate::places::Places;
 use crate::settings::DtlsConfig;
+use crate::timeouts::Timeouts;
 
 /// The most bytes that DTLS adds to a packet: DTLS 1.2 with AES-GCM has a header of 13, a nonce of 8 and an authentication tag of 16
 /// (RFC 6347 §4.3.1, RFC 5288). DTLS 1.3 adds fewer.
@@ -16,8 +23,8 @@ pub const OVERHEAD: u16 = 37;
 /// The largest SCTP packet that fits a record (RFC 9147 §4).
 pub const MAX_PACKET: u16 = 1 << 14;
 
-pub(crate) const HANDSHAKE: u8 = 22;
-const CLIENT_HELLO: u8 = 1;
+/// A complete connection that no association uses is closed after this time.
+const UNUSED: Duration = Duration::from_secs(30);
 
 /// The least time between two timeouts of a connection.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
@@ -27,27 +34,32 @@ const LEAST_WAIT: Duration = Duration::from_millis(1);
 pub struct Peers<K> {
     config: DtlsConfig,
     dtls: Arc<dimpl::Config>,
+    front: Front,
     /// Complete connections.
     established: BTreeMap<K, Connection>,
-    /// Handshakes, each with the number of its begin. A peer that restarted has one beside its old connection (RFC 6347 §4.2.8).
-    handshakes: BTreeMap<K, (u64, Connection)>,
-    /// The handshakes by their begin.
-    order: BTreeMap<u64, K>,
-    begun: u64,
+    /// Handshakes. A peer that restarted has one beside its old connection (RFC 6347 §4.2.8).
+    handshakes: BTreeMap<K, Connection>,
+    begun: Places<K>,
+    /// Peers with an association.
+    held: BTreeSet<K>,
+    /// Complete connections of peers without one.
+    unused: Places<K>,
     timeouts: Timeouts<K>,
 }
 
-impl<K: Copy + Ord> Peers<K> {
+impl<K: PeerKey> Peers<K> {
     /// No connections yet.
     #[must_use]
     pub fn new(config: DtlsConfig) -> Self {
         Self {
             config,
-            dtls: Arc::new(dimpl::Config::default()),
+            dtls: Arc::new(front::library(default_provider().key_provider)),
+            front: Front::new(),
             established: BTreeMap::new(),
             handshakes: BTreeMap::new(),
-            order: BTreeMap::new(),
-            begun: 0,
+            begun: Places::default(),
+            held: BTreeSet::new(),
+            unused: Places::default(),
             timeouts: Timeouts::default(),
         }
     }
@@ -82,11 +94,27 @@ impl<K: Copy + Ord> Peers<K> {
     /// Begins a connection to a peer as the client, unless there is one.
     pub fn connect(&mut self, now: Instant, key: K, effects: &mut Effects<K>) {
         if !self.established.contains_key(&key) && !self.handshakes.contains_key(&key) {
-            self.begin(now, key, true, effects);
+            let connection = Connection::new(&self.config, &self.dtls, true, now);
+            self.begin(now, key, connection, effects);
             self.on_handshake(now, key, effects, |connection, out| {
                 connection.handle_timeout(now, out)
             });
         }
+    }
+
+    /// An association with a peer begins: its connection is kept, unless it is idle for too long.
+    pub fn hold(&mut self, now: Instant, key: K) {
+        self.held.insert(key);
+        self.note_use(now, key);
+        self.schedule(now, key);
+    }
+
+    /// The last association with a peer ended. If no other begins, the connection is closed after 30 s.
+    pub fn release(&mut self, now: Instant, key: K, effects: &mut Effects<K>) {
+        self.held.remove(&key);
+        self.note_use(now, key);
+        self.make_room(now, key, effects);
+        self.schedule(now, key);
     }
 
     /// Encrypts an SCTP packet to a peer. Without a connection it is lost.
@@ -103,9 +131,11 @@ impl<K: Copy + Ord> Peers<K> {
 
     /// A datagram arrived. Datagrams that are not DTLS, or from strangers without a ClientHello, have no effect.
     pub fn handle_datagram(&mut self, now: Instant, key: K, datagram: &[u8], effects: &mut Effects<K>) {
-        let hello = is_client_hello(datagram);
-        // A ClientHello is never for a complete connection, which would answer it and disturb the new handshake.
-        if let Some(connection) = self.established.get_mut(&key).filter(|_| !hello) {
+        if is_client_hello(datagram) {
+            self.on_hello(now, key, datagram, effects);
+            return;
+        }
+        if let Some(connection) = self.established.get_mut(&key) {
             let before = effects.collected.packets();
             connection.handle_datagram(now, datagram, &mut effects.collected);
             let taken = effects.collected.packets() > before;
@@ -114,15 +144,89 @@ impl<K: Copy + Ord> Peers<K> {
                 return;
             }
         }
-        if hello && !self.handshakes.contains_key(&key) {
-            if self.established.len() >= self.config.max_connections && !self.established.contains_key(&key) {
-                return;
-            }
-            self.begin(now, key, false, effects);
-        }
         self.on_handshake(now, key, effects, |connection, out| {
             connection.handle_datagram(now, datagram, out);
         });
+    }
+
+    /// A ClientHello arrived, or a part of one. It is never for a complete connection, which would answer it and disturb the new handshake.
+    fn on_hello(&mut self, now: Instant, key: K, datagram: &[u8], effects: &mut Effects<K>) {
+        let Some(address) = key.address() else {
+            if !self.handshakes.contains_key(&key) {
+                let connection = Connection::new(&self.config, &self.dtls, false, now);
+                self.begin(now, key, connection, effects);
+            }
+            self.on_handshake(now, key, effects, |connection, out| {
+                connection.handle_datagram(now, datagram, out);
+            });
+            return;
+        };
+        let out = &mut effects.collected;
+        match self.front.read(now, address, datagram) {
+            Read::Proved(cookie, first) => self.on_proved(now, key, (cookie, &first), datagram, effects),
+            Read::First(hello) if !self.is_client_of(key) => {
+                let hello = (&hello, datagram);
+                self.front.answer(now, address, &self.config, hello, out);
+            }
+            Read::Forged if !self.handshakes.contains_key(&key) && !self.established.contains_key(&key) => {
+                out.copy_datagram(&front::alert(LATER, ILLEGAL_PARAMETER));
+            }
+            Read::First(_) | Read::Forged | Read::Nothing => {}
+        }
+        effects.assign(key);
+    }
+
+    /// Whether this endpoint makes a handshake with a peer as the client.
+    fn is_client_of(&self, key: K) -> bool {
+        let handshake = self.handshakes.get(&key);
+        handshake.is_some_and(|connection| connection.cookie.is_none())
+    }
+
+    /// A second ClientHello arrived, whose cookie proves that the peer receives at its address.
+    fn on_proved(
+        &mut self,
+        now: Instant,
+        key: K,
+        first: (Cookie, &[u8]),
+        datagram: &[u8],
+        effects: &mut Effects<K>,
+    ) {
+        let cookie = Some(first.0);
+        let is_known = |connection: &Connection| connection.cookie.is_none_or(|known| Some(known) == cookie);
+        if let Some(connection) = self.handshakes.get(&key)
+            && is_known(connection)
+        {
+            // The answer was lost, or this endpoint is the client.
+            self.on_handshake(now, key, effects, |connection, out| {
+                connection.handle_datagram(now, datagram, out);
+            });
+            return;
+        }
+        let established = self.established.get(&key);
+        let is_replay = established.is_some_and(|connection| connection.cookie == cookie);
+        if is_replay || established.is_none() && !self.has_room(now, effects) {
+            return;
+        }
+        let mut connection = Connection::new(&self.config, &self.dtls, false, now);
+        connection.cookie = cookie;
+        // A peer that restarted during a handshake begins another one.
+        self.remove_handshake(key);
+        self.begin(now, key, connection, effects);
+        self.on_handshake(now, key, effects, |connection, out| {
+            front::begin(connection, now, first, datagram, out);
+        });
+    }
+
+    /// Whether there may be another complete connection. If there are too many, the oldest unused one is closed.
+    fn has_room(&mut self, now: Instant, effects: &mut Effects<K>) -> bool {
+        if self.established.len() < self.config.max_connections.max(1) {
+            return true;
+        }
+        let oldest = self.unused.oldest();
+        if let Some(oldest) = oldest {
+            self.close_unused(now, oldest, effects);
+        }
+        oldest.is_some()
     }
 
     /// When [`Peers::handle_timeout`] must be called.
@@ -135,10 +239,13 @@ impl<K: Copy + Ord> Peers<K> {
     pub fn handle_timeout(&mut self, now: Instant, effects: &mut Effects<K>) {
         while let Some(key) = self.timeouts.take_due(now) {
             if let Some(connection) = self.established.get_mut(&key) {
+                let out = &mut effects.collected;
                 if now >= connection.last_used + self.config.idle_timeout {
-                    connection.close(now, DtlsError::Idle, &mut effects.collected);
+                    connection.close(now, DtlsError::Idle, out);
+                } else if connection.unused_since.is_some_and(|since| now >= since + UNUSED) {
+                    connection.close(now, DtlsError::Unused, out);
                 } else {
-                    connection.handle_timeout(now, &mut effects.collected);
+                    connection.handle_timeout(now, out);
                 }
                 self.settle(now, key, effects);
             }
@@ -180,20 +287,18 @@ impl<K: Copy + Ord> Peers<K> {
         }
     }
 
-    fn begin(&mut self, now: Instant, key: K, is_client: bool, effects: &mut Effects<K>) {
-        while self.handshakes.len() >= self.config.max_handshakes.max(1) {
-            let Some((_, oldest)) = self.order.pop_first() else {
-                break;
-            };
-            if self.handshakes.remove(&oldest).is_some() {
-                effects.ended.push((oldest, DtlsError::Dropped));
-                self.schedule(now, oldest);
-            }
+    /// A handshake begins. If there are too many, of all peers or of the peer's host, the oldest one is dropped.
+    fn begin(&mut self, now: Instant, key: K, mut connection: Connection, effects: &mut Effects<K>) {
+        connection.place = self.begun.add(key);
+        self.handshakes.insert(key, connection);
+        while let Some(oldest) = self.begun.too_many(key).or_else(|| {
+            let oldest = self.begun.oldest();
+            oldest.filter(|_| self.handshakes.len() > self.config.max_handshakes.max(1))
+        }) {
+            self.remove_handshake(oldest);
+            effects.ended.push((oldest, DtlsError::Dropped));
+            self.schedule(now, oldest);
         }
-        let connection = Connection::new(&self.config, &self.dtls, is_client, now);
-        self.begun += 1;
-        self.order.insert(self.begun, key);
-        self.handshakes.insert(key, (self.begun, connection));
     }
 
     fn on_handshake(
@@ -203,31 +308,73 @@ impl<K: Copy + Ord> Peers<K> {
         effects: &mut Effects<K>,
         call: impl FnOnce(&mut Connection, &mut Collected),
     ) {
-        let Some((_, connection)) = self.handshakes.get_mut(&key) else {
+        let Some(connection) = self.handshakes.get_mut(&key) else {
             return;
         };
         call(connection, &mut effects.collected);
+        effects.assign(key);
         match connection.state {
             State::Handshake => {}
             State::Established(fingerprint) => {
-                let (_, connection) = self.remove_handshake(key).expect("it was there");
+                let connection = self.remove_handshake(key).expect("it was there");
                 // The old connection of a peer that restarted ends without a word.
+                self.remove_established(key);
                 self.established.insert(key, connection);
                 effects.established.push((key, fingerprint));
+                self.note_use(now, key);
+                self.make_room(now, key, effects);
             }
             State::Ended(ref reason) => {
                 effects.ended.push((key, reason.clone()));
                 self.remove_handshake(key);
             }
         }
-        effects.assign(key);
         self.schedule(now, key);
     }
 
-    fn remove_handshake(&mut self, key: K) -> Option<(u64, Connection)> {
+    fn remove_handshake(&mut self, key: K) -> Option<Connection> {
         let removed = self.handshakes.remove(&key)?;
-        self.order.remove(&removed.0);
+        self.begun.remove(removed.place);
         Some(removed)
+    }
+
+    fn remove_established(&mut self, key: K) {
+        if let Some(removed) = self.established.remove(&key)
+            && removed.unused_since.is_some()
+        {
+            self.unused.remove(removed.place);
+        }
+    }
+
+    /// A connection is complete, or an association began or ended. A peer whose address another protocol has proved needs no association.
+    fn note_use(&mut self, now: Instant, key: K) {
+        let Some(connection) = self.established.get_mut(&key) else {
+            return;
+        };
+        let is_used = self.held.contains(&key) || key.address().is_none();
+        if is_used && connection.unused_since.take().is_some() {
+            self.unused.remove(connection.place);
+        } else if !is_used && connection.unused_since.is_none() {
+            connection.unused_since = Some(now);
+            connection.place = self.unused.add(key);
+        }
+    }
+
+    /// Closes unused connections while there are too many, of all peers or of this peer's host.
+    fn make_room(&mut self, now: Instant, key: K, effects: &mut Effects<K>) {
+        while let Some(oldest) = self.unused.too_many(key).or_else(|| {
+            let oldest = self.unused.oldest();
+            oldest.filter(|_| self.established.len() > self.config.max_connections.max(1))
+        }) {
+            self.close_unused(now, oldest, effects);
+        }
+    }
+
+    fn close_unused(&mut self, now: Instant, key: K, effects: &mut Effects<K>) {
+        if let Some(connection) = self.established.get_mut(&key) {
+            connection.close(now, DtlsError::Unused, &mut effects.collected);
+            self.settle(now, key, effects);
+        }
     }
 
     /// After a call of an established connection: takes its output, and removes it if it ended.
@@ -236,7 +383,7 @@ impl<K: Copy + Ord> Peers<K> {
             && let State::Ended(reason) = &connection.state
         {
             effects.ended.push((key, reason.clone()));
-            self.established.remove(&key);
+            self.remove_established(key);
         }
         effects.assign(key);
         self.schedule(now, key);
@@ -244,63 +391,16 @@ impl<K: Copy + Ord> Peers<K> {
 
     /// Notes when the connections of a peer need time to pass.
     fn schedule(&mut self, now: Instant, key: K) {
-        let established = self.established.get(&key);
-        let established = established.map(|connection| {
-            connection
-                .timeout
-                .min(connection.last_used + self.config.idle_timeout)
+        let established = self.established.get(&key).map(|connection| {
+            let unused = connection.unused_since.map(|since| since + UNUSED);
+            let idle = connection.last_used + self.config.idle_timeout;
+            connection.timeout.min(idle).min(unused.unwrap_or(idle))
         });
-        let handshake = self
-            .handshakes
-            .get(&key)
-            .map(|(_, connection)| connection.timeout);
-        if let Some(at) = established.into_iter().chain(handshake).min() {
-            self.timeouts.note(at.max(now + LEAST_WAIT), key);
+        let handshake = self.handshakes.get(&key);
+        let handshake = handshake.map(|connection| connection.timeout);
+        match established.into_iter().chain(handshake).min() {
+            Some(at) => self.timeouts.note(at.max(now + LEAST_WAIT), key),
+            None => self.timeouts.forget(key),
         }
     }
-}
-
-/// The next timeout of each peer. It may be early: a connection that was used meanwhile is noted again.
-#[derive(Debug)]
-struct Timeouts<K> {
-    by_time: BTreeSet<(Instant, K)>,
-    by_key: BTreeMap<K, Instant>,
-}
-
-impl<K> Default for Timeouts<K> {
-    fn default() -> Self {
-        Self {
-            by_time: BTreeSet::new(),
-            by_key: BTreeMap::new(),
-        }
-    }
-}
-
-impl<K: Copy + Ord> Timeouts<K> {
-    fn note(&mut self, at: Instant, key: K) {
-        if let Some(former) = self.by_key.get(&key).copied() {
-            if former <= at {
-                return;
-            }
-            self.by_time.remove(&(former, key));
-        }
-        self.by_key.insert(key, at);
-        self.by_time.insert((at, key));
-    }
-
-    fn first(&self) -> Option<Instant> {
-        self.by_time.first().map(|(at, _)| *at)
-    }
-
-    fn take_due(&mut self, now: Instant) -> Option<K> {
-        let (at, key) = self.by_time.first().copied().filter(|(at, _)| *at <= now)?;
-        self.by_time.remove(&(at, key));
-        self.by_key.remove(&key);
-        Some(key)
-    }
-}
-
-/// Whether a datagram begins with a ClientHello without encryption, in epoch 0 (RFC 6347 §4.1, §4.2.2).
-fn is_client_hello(datagram: &[u8]) -> bool {
-    matches!(datagram, [HANDSHAKE, _, _, 0, 0, ..]) && datagram.get(13) == Some(&CLIENT_HELLO)
 }

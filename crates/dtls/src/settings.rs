@@ -14,11 +14,13 @@ pub struct DtlsConfig {
     pub certificate: Certificate,
     /// The peers that this endpoint accepts.
     pub trust: Trust,
-    /// Limit of handshakes that are not complete, at least 1. Beyond it, the oldest is dropped. Default 1,024.
+    /// Limit of handshakes that are not complete, at least 1. Beyond it, the oldest is dropped. A handshake begins when the peer has
+    /// returned a cookie. Default 1,024, of which an IPv4 address, or the first 64 bits of an IPv6 address, has 64 at most.
     pub max_handshakes: usize,
-    /// Limit of complete connections, at least 1. Beyond it, new handshakes are refused. Default 65,536.
+    /// Limit of complete connections, at least 1. Beyond it, the oldest one without an association is closed, or, if there is none, new
+    /// handshakes are refused. Default 65,536.
     pub max_connections: usize,
-    /// A connection without traffic for this time is closed. Longer than the interval of heartbeats, by default five minutes.
+    /// A connection without traffic for this time is closed, also if it has an association. Longer than the interval of heartbeats, by default five minutes.
     pub idle_timeout: Duration,
 }
 

@@ -183,17 +183,21 @@ impl Hub {
     /// An association begins: its end depends on the connection of its peer.
     pub(super) fn use_dtls(&self, remote: SocketAddr, id: AssociationId) {
         if let Some(door) = &self.dtls {
-            lock(&door.users).entry(key(remote)).or_default().push(id);
+            let peer = key(remote);
+            lock(&door.users).entry(peer).or_default().push(id);
+            door.call(|peers, now, _| peers.hold(now, peer));
         }
     }
 
     pub(super) fn leave_dtls(&self, remote: SocketAddr, id: AssociationId) {
         if let Some(door) = &self.dtls {
+            let peer = key(remote);
             let mut users = lock(&door.users);
-            if let Entry::Occupied(mut user) = users.entry(key(remote)) {
+            if let Entry::Occupied(mut user) = users.entry(peer) {
                 user.get_mut().retain(|other| *other != id);
                 if user.get().is_empty() {
                     user.remove();
+                    self.send_all(&door.call(|peers, now, effects| peers.release(now, peer, effects)));
                 }
             }
         }
