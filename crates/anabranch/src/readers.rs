@@ -91,6 +91,8 @@ impl Readers {
     /// A task waits until the buffered amount of this stream is at most `threshold`. Returns the highest threshold of the stream's tasks.
     pub(crate) fn await_low(&mut self, stream: StreamId, threshold: usize) -> (usize, Arc<Notify>) {
         let waiters = self.low.entry(stream).or_default();
+        // A task that was cancelled has dropped its notice.
+        waiters.retain(|waiter| Arc::strong_count(&waiter.notice) > 1);
         let notice = Arc::new(Notify::new());
         waiters.push(LowWaiter {
             threshold,
@@ -105,5 +107,25 @@ impl Readers {
         for waiter in self.low.remove(&stream).into_iter().flatten() {
             waiter.notice.notify_one();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cancelled_tasks_leave_nothing() {
+        let mut readers = Readers::default();
+        let stream = StreamId(7);
+        let (_, kept) = readers.await_low(stream, 10);
+        for threshold in 20..100 {
+            let (highest, cancelled) = readers.await_low(stream, threshold);
+            assert_eq!(highest, threshold);
+            drop(cancelled);
+        }
+        let (highest, _) = readers.await_low(stream, 5);
+        assert_eq!((highest, readers.low[&stream].len()), (10, 2));
+        drop(kept);
     }
 }
