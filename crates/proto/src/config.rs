@@ -226,14 +226,15 @@ pub struct BufferConfig {
     pub receive: u32,
     /// The send buffer: bytes of user data queued or not yet acknowledged. At least 1, default 1 MiB. While all streams together have
     /// less, each accepts messages. Then a stream that has filled its share answers [`crate::SendError::BufferFull`], and others go on:
-    /// see `stream_shares`. A single message may be larger than the buffer: a stream that has room accepts it.
+    /// see `stream_shares`. All streams together take at most twice this, and one message more: a single message may be larger than the
+    /// buffer. This bound counts memory, with about 230 bytes for each message or chunk in addition to its user data.
     pub send: usize,
     /// Whether the streams share the send buffer fairly, so that a stream which has filled its share delays `send` of no other stream.
     /// Default true. The share of a stream is what twice `send` leaves free: all of `send` for a single stream, two thirds of it for each
-    /// of two, and so on; all together stay below twice `send`, apart from the last message of each stream. A stream with nothing
-    /// buffered always accepts a message. With the scheduler [`SchedulerKind::Priority`] the data of less urgent classes does not count,
-    /// so each class in use may add twice `send`. False is for comparison with other stacks: the streams use one buffer, and all wait
-    /// when it is full.
+    /// of two, and so on. With the scheduler [`SchedulerKind::Priority`] the data of less urgent classes does not count in a stream's share,
+    /// and each class in use keeps an equal part of `send`, which other classes leave free. With more than eight classes the least urgent
+    /// ones keep the last eighth together. False is for comparison with other stacks: the streams use one buffer, and all wait when it is
+    /// full.
     pub stream_shares: bool,
     /// The factor by which `receive` and `send` may grow automatically, at least 1. The receive buffer grows when the application reads
     /// a whole window within half a second. The send buffer grows when half of it is in flight. Default 16, which fills a path of

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anabranch_proto::{
-    Association, AssociationState as State, Config, EcnCodepoint, Event, Handling, SendError, SendOptions,
-    StreamId, Tsn, VerificationTag,
+    Association, AssociationState as State, Config, EcnCodepoint, Event, Handling, SchedulerKind, SendError,
+    SendOptions, StreamId, Tsn, VerificationTag,
 };
 use anabranch_testkit::{FromEndpoint, Script, quiet, sack, state_cookie};
 use anabranch_wire::cause::{Cause, Causes};
@@ -488,6 +488,85 @@ fn the_send_buffer() {
     script.advance(Duration::from_secs(30));
     send_until_full(&mut script);
     assert!(buffered(&script) <= 21_000, "{}", buffered(&script));
+}
+
+/// An association whose application may use 65,535 streams to a peer that acknowledges nothing.
+fn with_all_streams(change: impl FnOnce(&mut Config)) -> Script {
+    let mut config = quiet();
+    config.streams.outbound = u16::MAX;
+    config.buffers.send = SEND;
+    config.buffers.growth = 1;
+    config.buffers.stream_shares = true;
+    change(&mut config);
+    let mut script = Script::new(config, 1);
+    script.streams = u16::MAX;
+    script.set_up();
+    script.events();
+    script
+}
+
+const SEND: usize = 64 << 10;
+/// The least memory that a message of one byte takes.
+const ONE_BYTE: usize = 150;
+
+/// The send buffer: twice `buffers.send`, and one message more, however many streams and priority classes are used and however
+/// long the messages are. A short message counts more than its user data.
+#[test]
+fn the_send_buffer_of_many_streams() {
+    for classes in [false, true] {
+        for len in [1, 1000, 100_000] {
+            let mut script = with_all_streams(|config| config.scheduler = SchedulerKind::Priority);
+            script.act(|association, now| {
+                if classes {
+                    association
+                        .enable_default_priorities()
+                        .expect("there are classes");
+                }
+                for stream in 0..u16::MAX {
+                    let message = Bytes::from(vec![7; len]);
+                    let _ = association.send(now, StreamId(stream), message, SendOptions::default());
+                }
+            });
+            let most = (2 * SEND + len).min(len.max(2 * SEND / ONE_BYTE * len));
+            let bytes = buffered(&script);
+            assert!(
+                bytes <= most,
+                "{bytes} bytes in messages of {len}, classes: {classes}"
+            );
+            assert!(bytes >= (SEND / 2).min(most / 4), "{bytes}");
+        }
+    }
+}
+
+// M → DATA on each of 65,535 streams → A; A → DATA (the echoes) → M, which acknowledges none
+/// An application that sends each message back: the echoes to a peer that acknowledges none of them are bounded.
+#[test]
+fn echoes_that_nobody_acknowledges() {
+    let mut script = with_all_streams(|_| ());
+    let (mut echoed, mut refused) = (0, 0);
+    for stream in 0..u16::MAX {
+        let data = script.data(stream, 0, vec![1; 1000]);
+        script.send(&[data]);
+        script.skip_answers();
+        for message in script.messages() {
+            let payload = message.bytes.clone();
+            let sent = script.act(|association, now| {
+                association.send(now, message.stream, payload, SendOptions::default())
+            });
+            match sent {
+                Ok(_) => echoed += 1,
+                Err(error) => {
+                    assert_eq!(error, SendError::BufferFull);
+                    refused += 1;
+                }
+            }
+        }
+        assert!(buffered(&script) <= 2 * SEND + 1000, "{}", buffered(&script));
+    }
+    assert!(
+        echoed >= 60 && refused >= 65_000,
+        "{echoed} echoed, {refused} refused"
+    );
 }
 
 // M → INIT (65,535 outbound streams) → A … M → DATA on each of them → A

@@ -158,14 +158,17 @@ impl Association {
         if let Some(path) = options.path.filter(|path| !self.paths.has(*path)) {
             return Err(SendError::UnknownPath(path.0));
         }
-        self.sender
-            .queue
-            .check_push(stream, message.len(), is_part, end)?;
+        let len = message.len();
+        self.sender.queue.check_push(stream, len, is_part, end)?;
         // Nothing is wrong with the message: only now may other messages be abandoned for it.
-        let full = !message.is_empty() && !self.sender.has_room(stream);
+        let full = len > 0 && !self.sender.has_room(stream, len);
         let persistence = Persistence::new(options.reliability, now);
-        if full && !self.sending(now, |sender, cx| sender.make_room_for(cx, stream, persistence)) {
-            self.sender.refuse(stream);
+        if full
+            && !self.sending(now, |sender, cx| {
+                sender.make_room_for(cx, stream, len, persistence)
+            })
+        {
+            self.sender.refuse(stream, len);
             self.settle(now);
             return Err(SendError::BufferFull);
         }
@@ -193,11 +196,11 @@ impl Association {
         Ok(id)
     }
 
-    /// Whether [`Association::send`] accepts a message on this stream, of any length up to `max_message`
-    /// ([`crate::BufferConfig::send`]).
+    /// Whether [`Association::send`] accepts a short message on this stream. A message that is longer than the free memory of the send
+    /// buffer may have to wait until another such message has left ([`crate::BufferConfig::send`]).
     #[must_use]
     pub fn has_room(&self, stream: StreamId) -> bool {
-        self.sender.has_room(stream)
+        self.sender.has_room(stream, 1)
     }
 
     /// Bytes of user data that were given to [`Association::send`] on this stream and not sent yet, as the buffered amount of a WebRTC data

@@ -29,5 +29,5 @@ mod undo;
 pub(crate) use ack_report::{AckReport, Listing, normalise};
 pub(crate) use episode::Phase;
 pub(crate) use outstanding::{
-    AckOutcome, Answer, Chunk, ChunkState, InvalidAck, Judge, Outstanding, PathOutcome,
+    AckOutcome, Answer, CHUNK_MEMORY, Chunk, ChunkState, InvalidAck, Judge, Outstanding, PathOutcome,
 };

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use anabranch_wire::{StreamId, Tsn};
 
-pub(crate) use chunk::{Chunk, ChunkState};
+pub(crate) use chunk::{CHUNK_MEMORY, Chunk, ChunkState};
 pub(crate) use lost::Judge;
 pub(crate) use outcome::{AckOutcome, Answer, InvalidAck, PathOutcome};
 
@@ -131,6 +131,11 @@ impl Outstanding {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.chunks.is_empty()
+    }
+
+    /// The number of chunks in the ring.
+    pub(crate) fn len(&self) -> usize {
+        self.chunks.len()
     }
 
     /// Bytes of user data kept for retransmission: neither cumulatively acknowledged nor non-renegable.

@@ -1,5 +1,6 @@
 //! The send queue: messages that wait for their first transmission, stream schedulers (RFC 8260 §3), and the chunks of user data.
 
+mod budget;
 mod buffer;
 mod data_format;
 mod perishable;

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use anabranch_wire::{Ppid, StreamId};
 use bytes::Bytes;
 
+use super::buffer::Shortage;
 use super::data_format::{DataFormat, MessageNumbers};
 use super::perishable::{Importance, Perishable};
 use super::scheduler::{Accepted, StreamScheduler};
@@ -48,6 +49,15 @@ fn is_low_after(threshold: Option<usize>, now: usize, bytes: usize) -> bool {
     threshold.is_some_and(|low| now <= low && now + bytes > low)
 }
 
+/// Takes the memory of a stream without messages: it becomes the spare memory if that has less and there are not too many places.
+fn reuse(empty: &mut VecDeque<Message>, spare: &mut VecDeque<Message>) {
+    const MOST: usize = 1024;
+    let memory = core::mem::take(empty);
+    if (spare.capacity()..=MOST).contains(&memory.capacity()) {
+        *spare = memory;
+    }
+}
+
 /// The queued messages of all streams.
 #[derive(Debug)]
 pub(crate) struct SendQueue {
@@ -61,7 +71,9 @@ pub(crate) struct SendQueue {
     next_message: u64,
     bytes: usize,
     messages: usize,
-    /// How many of them name a path.
+    /// The parts in which these messages were given and that were not sent.
+    parts: usize,
+    /// How many of the messages name a path.
     directed: usize,
     perishable: Perishable,
     /// The streams that are being reset, if there are any (RFC 6525 §5.1.2 A1).
@@ -71,6 +83,8 @@ pub(crate) struct SendQueue {
     numbered: Vec<StreamId>,
     /// Streams whose buffered amount has fallen to their threshold.
     low: Vec<StreamId>,
+    /// Memory for the messages of the next stream that has some. A stream without messages keeps none.
+    spare: VecDeque<Message>,
 }
 
 /// The message of the next fragment.
@@ -96,11 +110,13 @@ impl SendQueue {
             next_message: 0,
             bytes: 0,
             messages: 0,
+            parts: 0,
             directed: 0,
             perishable: Perishable::default(),
             hold: None,
             numbered: Vec::new(),
             low: Vec::new(),
+            spare: VecDeque::new(),
         }
     }
 
@@ -157,6 +173,11 @@ impl SendQueue {
     /// Bytes of user data queued.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The parts in which the queued messages were given and that were not sent: at least one for each message.
+    pub(crate) fn parts(&self) -> usize {
+        self.parts
     }
 
     /// Whether the queue is empty. A message that has begun and not ended is still queued.
@@ -220,7 +241,7 @@ impl SendQueue {
             return Ok(dropped);
         }
         if let Some(message) = state.messages.back_mut().filter(|message| !message.complete) {
-            message.push(part);
+            self.parts += usize::from(message.push(part));
             message.complete = end;
             let id = message.id;
             state.stats.bytes += size as u64;
@@ -235,6 +256,11 @@ impl SendQueue {
             .hold
             .as_mut()
             .is_some_and(|hold| hold.takes(stream, state.held, &state.messages));
+        if state.messages.capacity() == 0 {
+            state.messages = core::mem::take(&mut self.spare);
+            // Most streams have a single message at a time.
+            state.messages.reserve_exact(1);
+        }
         state.messages.push_back(message);
         state.stats.messages += 1;
         state.stats.bytes += size as u64;
@@ -246,6 +272,7 @@ impl SendQueue {
         self.note_persistence(persistence, next_message, stream, true);
         self.next_message += 1;
         self.messages += 1;
+        self.parts += 1;
         if options.path.is_some() {
             self.directed += 1;
         }
@@ -271,6 +298,11 @@ impl SendQueue {
     /// The priority class of a stream; 0 where there are no classes.
     pub(crate) fn class(&self, stream: StreamId) -> u16 {
         self.scheduler.class(stream)
+    }
+
+    /// The priority classes of the streams, the most urgent first.
+    pub(crate) fn classes(&self) -> impl Iterator<Item = u16> {
+        self.scheduler.classes()
     }
 
     /// The priority class of the next fragment; 0, the most urgent, where there are no classes.
@@ -317,8 +349,11 @@ impl SendQueue {
         message.fragments = fsn.wrapping_add(1);
         let beginning = !message.begun;
         message.begun = true;
+        let before = message.parts();
         let payload = message.take(len);
         let ending = message.complete && message.first.is_empty();
+        let parts = if ending { 0 } else { message.parts() };
+        self.parts -= before - parts;
         let unordered = message.unordered;
         let fragment = Fragment {
             wire_len: format.wire_len(payload.len()) as u32,
@@ -357,6 +392,9 @@ impl SendQueue {
             }
             stream.messages.pop_front();
             self.messages -= 1;
+            if stream.messages.is_empty() {
+                reuse(&mut stream.messages, &mut self.spare);
+            }
         }
         self.locked = Some(id).filter(|_| !ending && !interleaves);
         let accepted = Accepted {
@@ -422,44 +460,44 @@ impl SendQueue {
         None
     }
 
-    /// Removes and returns the messages to be abandoned for a message of this persistence on `stream`, the least important first: `own`
-    /// bytes of the stream itself or, if it has less, `all` bytes of any streams. If neither can be freed, removes none.
+    /// Removes and returns the messages to be abandoned for a message of this persistence on `stream`, the least important first: messages
+    /// of the stream itself until the shortage `own` is over or, if they do not suffice, of any streams until `all` is over. If neither
+    /// suffices, removes none.
     pub(crate) fn make_room(
         &mut self,
-        own: Option<usize>,
-        all: usize,
+        [own, all]: [Option<Shortage<'_>>; 2],
         stream: StreamId,
         newcomer: Persistence,
     ) -> Vec<UnsentMessage> {
         let newcomer = Importance::new(self.scheduler.class(stream), newcomer);
         let victims = own
             .and_then(|own| self.victims(newcomer, own, |of| of == stream))
-            .or_else(|| self.victims(newcomer, all, |_| true));
+            .or_else(|| self.victims(newcomer, all?, |_| true));
         let mut drop = |(message, stream)| self.drop_message(stream, message);
         victims.into_iter().flatten().filter_map(&mut drop).collect()
     }
 
-    /// The messages of such streams that have together at least this many bytes.
+    /// The messages of such streams that end the shortage together.
     fn victims(
         &self,
         newcomer: Importance,
-        bytes: usize,
+        mut shortage: Shortage<'_>,
         of: impl Fn(StreamId) -> bool,
     ) -> Option<Vec<(MessageId, StreamId)>> {
         let mut victims = Vec::new();
-        let mut freed = 0;
         for (message, stream) in self
             .perishable
             .victims(newcomer)
             .filter(|(_, stream)| of(*stream))
         {
-            if freed >= bytes {
+            if shortage.is_over() {
                 break;
             }
-            freed += self.message(stream, message).map_or(0, Message::size);
+            let size = self.message(stream, message).map_or(0, Message::size);
+            shortage.drop_message(stream, size);
             victims.push((message, stream));
         }
-        (freed >= bytes).then_some(victims)
+        shortage.is_over().then_some(victims)
     }
 
     fn message(&self, stream: StreamId, id: MessageId) -> Option<&Message> {
@@ -488,6 +526,7 @@ impl SendQueue {
         let size = message.size();
         self.bytes -= size;
         self.messages -= 1;
+        self.parts -= message.parts();
         self.directed -= usize::from(message.path.is_some());
         let stream = self.streams.at_mut(id)?.as_deref_mut()?;
         stream.stats.queued_bytes -= size;
@@ -495,6 +534,9 @@ impl SendQueue {
             self.low.push(id);
         }
         stream.stats.queued_messages -= 1;
+        if stream.messages.is_empty() {
+            reuse(&mut stream.messages, &mut self.spare);
+        }
         if !message.complete {
             stream.dropping = Some(message.id);
         }

@@ -456,6 +456,9 @@ impl Model {
         let all = self.lines.iter().flat_map(|line| &line.messages);
         let bytes = all.flat_map(|message| &message.pieces).sum::<usize>();
         assert_eq!(self.queue.bytes(), bytes);
+        let all = self.lines.iter().flat_map(|line| &line.messages);
+        let parts = all.map(|message| message.pieces.iter().filter(|len| **len > 0).count().max(1));
+        assert_eq!(self.queue.parts(), parts.sum::<usize>());
         let mut all = self.lines.iter().flat_map(|line| &line.messages);
         assert_eq!(
             self.queue.has_directed(),

@@ -64,13 +64,21 @@ impl Sender {
     }
 
     /// Frees send buffer for a message by abandoning less important ones.
-    pub(super) fn make_room(&mut self, cx: &mut Cx<'_>, stream: StreamId, persistence: Persistence) -> bool {
-        let own = self.buffer.excess(stream, self.queue.class(stream));
-        let all = (self.buffer.bytes() + 1).saturating_sub(self.buffer.limit());
-        for unsent in self.queue.make_room(own, all, stream, persistence) {
+    pub(super) fn make_room(
+        &mut self,
+        cx: &mut Cx<'_>,
+        stream: StreamId,
+        len: usize,
+        persistence: Persistence,
+    ) -> bool {
+        let class = self.queue.class(stream);
+        let shortage = |own| self.buffer.shortage(stream, class, len, own);
+        let shortages = [shortage(true), shortage(false)];
+        for unsent in self.queue.make_room(shortages, stream, persistence) {
             self.on_dropped(cx, unsent, AbandonReason::Priority);
         }
-        self.has_room(stream)
+        self.count_items();
+        self.has_room(stream, len)
     }
 
     /// A message was removed from the queue. If a part of it was sent, its rest takes one TSN that is never sent, so that the next message

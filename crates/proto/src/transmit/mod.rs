@@ -270,20 +270,26 @@ impl Sender {
 
 /// The send buffer.
 impl Sender {
-    /// Whether a stream accepts messages.
-    pub(crate) fn has_room(&self, stream: StreamId) -> bool {
-        self.buffer.has_room(stream, self.queue.class(stream))
+    /// Whether a stream accepts a message of `len` bytes.
+    pub(crate) fn has_room(&self, stream: StreamId, len: usize) -> bool {
+        self.buffer.has_room(stream, self.queue.class(stream), len)
     }
 
     /// A message, or a part of one, was queued.
     #[inline]
     pub(crate) fn count(&mut self, stream: StreamId, bytes: usize) {
         self.buffer.add(stream, self.queue.class(stream), bytes);
+        self.count_items();
     }
 
-    /// A message was refused because its stream has no room.
-    pub(crate) fn refuse(&mut self, stream: StreamId) {
-        self.buffer.refuse(stream, self.queue.class(stream));
+    #[inline]
+    fn count_items(&mut self) {
+        self.buffer.set_items(self.queue.parts() + self.outstanding.len());
+    }
+
+    /// A message of `len` bytes was refused because there is no room.
+    pub(crate) fn refuse(&mut self, stream: StreamId, len: usize) {
+        self.buffer.refuse(stream, self.queue.class(stream), len);
     }
 
     /// Whether something happened that concerns the association.
@@ -291,29 +297,33 @@ impl Sender {
         self.happened.concerns_others() || self.queue.has_low()
     }
 
-    /// Frees send buffer for a message if its stream has no room: by enlarging the buffer, or by abandoning less important messages.
+    /// Frees send buffer for a message of `len` bytes if there is no room: by enlarging the buffer, or by abandoning less important
+    /// messages.
     pub(crate) fn make_room_for(
         &mut self,
         cx: &mut Cx<'_>,
         stream: StreamId,
+        len: usize,
         persistence: Persistence,
     ) -> bool {
         loop {
-            if self.has_room(stream) {
+            if self.has_room(stream, len) {
                 return true;
             }
             if !self.grow(cx) {
-                return self.make_room(cx, stream, persistence);
+                return self.make_room(cx, stream, len, persistence);
             }
         }
     }
 
-    /// Enlarges the send buffer if half of it is in flight: the network could carry more.
+    /// Enlarges the send buffer if half of it is in flight: the network could carry more. A buffer of short messages is full before it has
+    /// as many bytes as its limit.
     fn grow(&mut self, cx: &Cx<'_>) -> bool {
         let buffers = &cx.config.buffers;
         let most = buffers.send.saturating_mul(buffers.growth as usize);
         let limit = self.buffer.limit();
-        let grows = limit < most && cx.paths.payload_in_flight() >= limit / 2;
+        let full = limit.min(self.buffer.bytes()).max(2);
+        let grows = limit < most && cx.paths.payload_in_flight() >= full / 2;
         if grows {
             self.buffer.set_limit((2 * limit).min(most));
         }
@@ -323,7 +333,8 @@ impl Sender {
     /// The priority classes of the streams have changed.
     pub(crate) fn sort_buffer(&mut self) {
         let queue = &self.queue;
-        self.buffer.set_classes(|stream| queue.class(stream));
+        self.buffer
+            .set_classes(queue.classes(), |stream| queue.class(stream));
     }
 
     /// Called after each step: counts what was acknowledged or abandoned, and stops T3-rtx where nothing is left in flight.
@@ -333,6 +344,7 @@ impl Sender {
         for (stream, bytes) in self.outstanding.take_freed() {
             self.buffer.free(stream, bytes);
         }
+        self.count_items();
         debug_assert_eq!(self.buffer.bytes(), self.queue.bytes() + self.outstanding.bytes());
     }
 }

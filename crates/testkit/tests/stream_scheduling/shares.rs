@@ -62,19 +62,31 @@ fn acknowledged_data_makes_room() {
     assert_eq!(fixture.sent(), ["5:2", "6:0", "5:3"]);
 }
 
-/// An urgent stream has the buffer to itself, whatever less urgent streams have sent.
+/// An urgent stream finds the share of its class, whatever less urgent streams have sent; so does a less urgent one.
 #[test]
 fn less_urgent_data_takes_no_room() {
-    let mut fixture = sharing(SchedulerKind::Priority);
-    fixture.act(|line| line.prioritise(&[(5, 1), (6, 1), (7, 2)]));
-    fill(&mut fixture, 5);
-    fill(&mut fixture, 6);
-    assert_eq!(fill(&mut fixture, 0), 6);
-    assert_eq!(
-        fill(&mut fixture, 7),
-        1,
-        "a stream with nothing buffered has room"
-    );
+    let mut config = config(SchedulerKind::Priority, 2);
+    config.buffers.send = 24 * FULL;
+    config.buffers.growth = 1;
+    config.buffers.stream_shares = true;
+    let mut fixture = Fixture::new(config);
+    // Three classes: each keeps a third of the buffer.
+    fixture.act(|line| line.prioritise(&[(7, 2)]));
+    fixture.act(|line| (8..16).for_each(|stream| line.prioritise(&[(stream, 1)])));
+    let bulk: usize = (8..16).map(|stream| fill(&mut fixture, stream)).sum();
+    // Twice the buffer without two shares; a message also counts what it takes beside its user data.
+    assert!((26..=28).contains(&bulk), "{bulk}");
+    let urgent = fill(&mut fixture, 0);
+    assert!((6..=8).contains(&urgent), "{urgent}");
+    assert!(fill(&mut fixture, 7) >= 4);
+}
+
+/// All streams together are bounded: a stream with nothing buffered finds no room behind many others of its class.
+#[test]
+fn many_streams_fill_the_buffer() {
+    let mut fixture = sharing(SchedulerKind::RoundRobin);
+    let accepted: usize = (0..16).map(|stream| fill(&mut fixture, stream)).sum();
+    assert!((9..=12).contains(&accepted), "{accepted}");
 }
 
 /// If the stream itself has messages that may be abandoned for a newcomer, no other stream loses any.

@@ -4,7 +4,7 @@ use super::super::retained::Retained;
 use anabranch_wire::Tsn;
 
 use crate::message::Fragment;
-use crate::path::{Fate, PathId, Paths, SendNo};
+use crate::path::{Fate, PathId, Paths, SendNo, Sending};
 use crate::seq::ExtendedTsn;
 use crate::time::Timestamp;
 use crate::trace_event::{LossRule, TraceKind};
@@ -34,6 +34,10 @@ pub(crate) enum ChunkState {
     /// Lost, and not to be retransmitted.
     Abandoned,
 }
+
+/// Bytes of memory that an outstanding chunk takes in addition to its user data: the chunk, its place in the flight of its path, and the
+/// smallest allocation of user data. A queued message takes less. The rings of chunks grow by doubling, so they may have free places.
+pub(crate) const CHUNK_MEMORY: usize = size_of::<Chunk>() + size_of::<Sending>() + 32;
 
 /// A chunk that was sent.
 #[derive(Debug)]

@@ -163,6 +163,16 @@ impl StreamScheduler {
         }
     }
 
+    /// The classes of all streams, the most urgent first.
+    pub(super) fn classes(&self) -> impl Iterator<Item = u16> {
+        let most = match self.kind {
+            SchedulerKind::Priority => usize::MAX,
+            _ => 0,
+        };
+        let classes = self.settings.classes().take(most);
+        classes.chain((most == 0).then_some(0))
+    }
+
     pub(super) fn priority(&self, stream: StreamId) -> u16 {
         self.settings.priority(stream)
     }

@@ -68,13 +68,22 @@ impl Message {
         self.first.len() + rest.map(Bytes::len).sum::<usize>()
     }
 
-    /// Adds the next part, which may be empty.
-    pub(super) fn push(&mut self, part: Bytes) {
+    /// The number of parts that were not sent, at least 1.
+    pub(super) fn parts(&self) -> usize {
+        1 + self.rest.as_ref().map_or(0, |rest| rest.0.len())
+    }
+
+    /// Adds the next part, which may be empty. Returns whether there is a part more.
+    pub(super) fn push(&mut self, part: Bytes) -> bool {
         if self.first.is_empty() {
             self.first = part;
-        } else if !part.is_empty() {
+            return false;
+        }
+        let adds = !part.is_empty();
+        if adds {
             self.rest.get_or_insert_default().0.push_back(part);
         }
+        adds
     }
 
     /// Whether its next fragment, of at most `limit` bytes, must wait for another part. The last part may be empty, and before a fragment

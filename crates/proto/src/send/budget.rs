@@ -1,0 +1,115 @@
+//! The bound on the memory of the send buffer: what all streams together may hold, and the part that each priority class keeps.
+//!
+//! The bound is twice the limit. It counts memory: the user data, and [`CHUNK_MEMORY`] for each queued message and each outstanding chunk.
+//! A message that is longer than the free memory, and than an eighth of the limit, is accepted all the same if the buffer holds no other
+//! such message. So the buffer holds the bound, and one message more. The long message counts half of the memory that it found free, so
+//! that other messages still find some.
+//!
+//! Half of the bound is for all classes. Of the other half, each class in use keeps an equal share, which other classes leave free. If more
+//! than eight classes are in use, the least urgent ones keep the last share together.
+
+use anabranch_wire::StreamId;
+
+use crate::recovery::CHUNK_MEMORY;
+
+/// The most classes that keep memory for themselves.
+pub(super) const CLASSES: usize = 8;
+
+/// The memory in use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    limit: usize,
+    /// The number of classes that keep memory: those in use, at most [`CLASSES`].
+    classes: usize,
+    /// Bytes of user data of each class, the most urgent first, without `beyond`.
+    bytes: [usize; CLASSES],
+    /// Queued messages, or their parts, and outstanding chunks.
+    items: usize,
+    /// Bytes of the one long message that are beyond the bound, and its stream.
+    beyond: usize,
+    long: StreamId,
+}
+
+impl Budget {
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            classes: 0,
+            bytes: [0; CLASSES],
+            items: 0,
+            beyond: 0,
+            long: StreamId(0),
+        }
+    }
+
+    pub(super) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    pub(super) fn set_items(&mut self, items: usize) {
+        self.items = items;
+    }
+
+    /// Free memory for a class.
+    fn free_for(&self, class: usize) -> usize {
+        let share = self.limit / self.classes.max(1);
+        let others = (0..self.classes).filter(|other| *other != class);
+        let kept: usize = others.map(|other| share.saturating_sub(self.bytes[other])).sum();
+        let used = self.bytes.iter().sum::<usize>() + self.items * CHUNK_MEMORY;
+        (2 * self.limit).saturating_sub(used + kept)
+    }
+
+    /// Whether there is memory for a message of `len` bytes, or for a part of a message.
+    pub(super) fn takes(&self, class: usize, len: usize) -> bool {
+        let free = self.free_for(class);
+        let fits = len.saturating_add(CHUNK_MEMORY) <= free;
+        fits || free > 0 && self.beyond == 0 && len > self.limit / 8
+    }
+
+    /// A message, or a part of one, was accepted.
+    pub(super) fn add(&mut self, stream: StreamId, class: usize, len: usize) {
+        let free = self.free_for(class);
+        if len.saturating_add(CHUNK_MEMORY) > free && self.beyond == 0 {
+            self.beyond = len - len.min(free / 2);
+            self.long = stream;
+            self.bytes[class] += len - self.beyond;
+        } else {
+            self.bytes[class] += len;
+        }
+        self.items += 1;
+    }
+
+    /// Data left the buffer.
+    pub(super) fn free(&mut self, stream: StreamId, class: usize, len: usize) {
+        let mut counted = len;
+        if stream == self.long {
+            let beyond = self.beyond.min(len);
+            self.beyond -= beyond;
+            counted -= beyond;
+        }
+        self.bytes[class] -= counted;
+    }
+
+    /// A message that was queued left the buffer whole.
+    pub(super) fn drop_message(&mut self, stream: StreamId, class: usize, len: usize) {
+        self.free(stream, class, len);
+        self.items -= 1;
+    }
+
+    /// Counts the classes anew: `bytes` are those of each stream with its class.
+    pub(super) fn sort(&mut self, classes: usize, bytes: impl Iterator<Item = (StreamId, usize, usize)>) {
+        self.classes = classes;
+        self.bytes = [0; CLASSES];
+        let mut beyond = 0;
+        for (stream, class, bytes) in bytes {
+            let over = if stream == self.long {
+                self.beyond.min(bytes)
+            } else {
+                0
+            };
+            self.bytes[class] += bytes - over;
+            beyond += over;
+        }
+        self.beyond = beyond;
+    }
+}
