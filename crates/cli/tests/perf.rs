@@ -8,7 +8,9 @@ use serde_json::Value;
 
 mod common;
 
-use common::{Running, anabranch, event, records, text};
+use anabranch::SendOptions;
+use anabranch::blocking::Endpoint;
+use common::{Running, anabranch, event, records, refuses, text};
 
 fn start(args: &[&str]) -> Running {
     Running(anabranch(args).spawn().expect("the command starts"))
@@ -709,4 +711,42 @@ fn a_closed_port_is_told() {
             "{said}"
         );
     }
+}
+
+/// A client may not ask for so much that messages on all its streams would fill the memory: the server says so.
+#[test]
+fn a_plan_that_takes_too_much_memory_is_refused() {
+    let server = perf_server(&["--one-off"]);
+    let endpoint = Endpoint::bind("127.0.0.1:0").expect("a socket");
+    let udp_port: u16 = server.udp_port.parse().expect("a port");
+    let association = endpoint.connect(("127.0.0.1", udp_port), 7).expect("a server");
+    let plan = serde_json::json!({
+        "size": 16 << 20, "streams": 65_534, "unordered": false, "forward": false, "reverse": true, "seconds": 60.0,
+        "rate": null, "reliability": null,
+    });
+    let start =
+        serde_json::json!({ "say": "start", "plan": plan, "clocks": { "ahead": 0, "round_trip": 1000 } });
+    let mut message = b"ABPF\x03".to_vec();
+    message.extend(start.to_string().bytes());
+    let options = SendOptions::default().ppid(0x7066_6374);
+    association.send_with(0, message, options).expect("it is sent");
+    let answer = association.recv().expect("an answer").expect("a message");
+    let answer = answer.payload.into_bytes();
+    assert!(answer.starts_with(b"ABPF\x03"));
+    let answer: Value = serde_json::from_slice(&answer[5..]).expect("JSON");
+    assert_eq!(answer["say"], "refused");
+    let why = answer["why"].as_str().expect("a reason");
+    assert!(why.contains("are too much"), "{why}");
+    association.shutdown().expect("a graceful shutdown");
+    endpoint.close();
+    drop(server);
+}
+
+/// The client refuses such a plan before it connects.
+#[test]
+fn sizes_and_streams_have_a_limit_together() {
+    refuses(&[(
+        &["perf", "client", "127.0.0.1", "--size", "16mib", "--streams", "5"],
+        "size and number of streams multiplied",
+    )]);
 }

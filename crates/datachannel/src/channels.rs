@@ -80,6 +80,9 @@ pub enum ChannelEvent {
     Message(ChannelId, ChannelMessage),
     /// The buffered amount fell to the threshold or below ([`Channels::set_buffered_amount_low_threshold`]).
     BufferedAmountLow(ChannelId),
+    /// A message of the channel was refused with [`ChannelSendError::Full`], and the send buffer, which all channels share, has room for
+    /// the channel again.
+    Writable(ChannelId),
     /// The channel is closed, by either side. Its number may be used for another channel.
     Closed(ChannelId),
 }
@@ -127,8 +130,9 @@ pub enum ChannelSendError {
         /// The peer's limit.
         limit: usize,
     },
-    /// The send buffer is full.
-    #[error("the send buffer is full; wait until the buffered amount falls")]
+    /// The send buffer is full: the channel has filled its share, or all channels together have filled the buffer.
+    /// [`ChannelEvent::Writable`] tells when there is room.
+    #[error("the send buffer is full; wait until the channel is writable")]
     Full,
 }
 
@@ -336,7 +340,12 @@ impl Channels {
             Event::StreamOpened(stream) | Event::StreamReadable(stream) => {
                 self.readable.insert(stream.0);
             }
-            Event::Writable(_) => self.announce(association, now),
+            Event::Writable(stream) => {
+                self.announce(association, now);
+                if self.channels.contains_key(&stream.0) {
+                    self.events.push_back(ChannelEvent::Writable(ChannelId(stream.0)));
+                }
+            }
             Event::BufferedAmountLow(stream) if self.channels.contains_key(&stream.0) => {
                 self.events
                     .push_back(ChannelEvent::BufferedAmountLow(ChannelId(stream.0)));

@@ -623,7 +623,7 @@ impl State {
                 }
                 self.open.remove(&id);
             }
-            SessionEvent::Channel(ChannelEvent::BufferedAmountLow(_)) => {}
+            SessionEvent::Channel(ChannelEvent::BufferedAmountLow(_) | ChannelEvent::Writable(_)) => {}
         }
     }
 }

@@ -7,7 +7,7 @@ use anabranch_datachannel::{
     OpenError, Role,
 };
 use anabranch_netsim::{LinkConfig, LossModel, Probability};
-use anabranch_proto::{Config, Ppid, Reliability, SendOptions, StreamId};
+use anabranch_proto::{Config, Event, Ppid, Reliability, SendOptions, StreamId};
 use anabranch_testkit::{Pair, Setup, Side};
 use bytes::Bytes;
 
@@ -350,6 +350,47 @@ fn a_slow_reader_stops_the_sender() {
     peers.reads[Side::Z as usize] = true;
     peers.run(5000);
     assert_eq!(peers.messages(Side::Z, id).len(), sent);
+}
+
+/// All channels of a connection share one send buffer. A channel that was refused for others' data is told when there is room.
+#[test]
+fn many_channels_do_not_fill_the_memory() {
+    const SEND: usize = 64 << 10;
+    let mut config = Config::default();
+    config.buffers.growth = 1;
+    config.buffers.send = SEND;
+    let link = LinkConfig::default().with_delay(Duration::from_millis(50));
+    let mut peers = Peers::new(link, config);
+    let open = |peers: &mut Peers| {
+        peers
+            .open(Side::A, ChannelConfig::new(""))
+            .expect("a number is free")
+    };
+    let ids: Vec<_> = (0..200).map(|_| open(&mut peers)).collect();
+    peers.run(1000);
+    let mut refused = Vec::new();
+    for id in ids {
+        if let Err(error) = peers.send(Side::A, id, binary(vec![1; 10_000])) {
+            assert_eq!(error, ChannelSendError::Full);
+            refused.push(id);
+        }
+    }
+    let stats = peers.pair.association_mut(Side::A).stats();
+    let buffered = stats.queued_bytes + stats.outstanding_bytes;
+    assert!(buffered <= 2 * SEND + 10_000, "{buffered}");
+    assert!(refused.len() >= 180, "{}", refused.len());
+    peers.take(Side::A);
+    let (id, now) = (refused[0], peers.pair.now());
+    assert_eq!(
+        peers.channels[0].buffered_amount(peers.pair.association_mut(Side::A), id),
+        0
+    );
+    // The pair keeps this event of the association for itself.
+    let writable = Event::Writable(StreamId(id.0));
+    peers.channels[0].handle_event(peers.pair.association_mut(Side::A), now, &writable);
+    peers.run(1000);
+    assert_eq!(peers.take(Side::A), [ChannelEvent::Writable(id)]);
+    assert_eq!(peers.send(Side::A, id, binary(vec![1; 10_000])), Ok(()));
 }
 
 /// A peer that breaks the rules: its channels are refused, others stay.

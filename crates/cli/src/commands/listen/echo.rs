@@ -10,8 +10,10 @@ use anabranch::{
     SendError, SendOptions, StreamId, StreamSelection,
 };
 
-/// Limit of the bytes that wait for the end of an incomplete message. If it is exceeded, the association is aborted.
+/// Limit of the memory that waits for the end of an incomplete message, in bytes. If it is exceeded, the association is aborted.
 const MAX_WAITING: usize = 8 << 20;
+/// Bytes that a part takes in addition to its user data.
+const PART: usize = size_of::<MessagePart>() + 128;
 
 /// The echoes of one association.
 #[derive(Debug, Default)]
@@ -61,7 +63,10 @@ impl Echo {
                         _ => Vec::new(),
                     };
                     let present = listed.iter().copied().filter(|stream| stream.0 < count);
-                    let all: Vec<_> = earlier.into_iter().chain(present).collect();
+                    let mut all: Vec<_> = earlier.into_iter().chain(present).collect();
+                    // A peer may reset a stream any number of times before its answer to the earlier reset.
+                    all.sort_unstable();
+                    all.dedup();
                     (!all.is_empty()).then_some(StreamSelection::Listed(all))
                 }
             };
@@ -89,7 +94,7 @@ impl Echo {
     fn arrange(&mut self, part: MessagePart) -> Result<Option<MessagePart>, String> {
         match self.streams.get_mut(&part.stream) {
             Some(line) if line.open != part.message => {
-                self.waiting_bytes += part.payload.len();
+                self.waiting_bytes += part.payload.len() + PART;
                 line.waiting.push_back(part);
                 if self.waiting_bytes > MAX_WAITING {
                     return Err(format!(
@@ -163,7 +168,7 @@ impl Echo {
         };
         match line.waiting.remove(index) {
             Some(part) => {
-                self.waiting_bytes -= part.payload.len();
+                self.waiting_bytes -= part.payload.len() + PART;
                 line.open = part.message;
                 Some(part)
             }
@@ -260,6 +265,10 @@ mod tests {
         assert!(echo.follow(first.stream, first.message, false).is_none());
         let result = (1..).find_map(|message| echo.arrange(part(message, true, true)).err());
         assert!(result.unwrap().contains("does not end"));
-        assert!(echo.waiting_bytes <= MAX_WAITING + 4);
+        let waiting = echo.streams[&first.stream].waiting.len();
+        assert!(
+            waiting * size_of::<MessagePart>() <= MAX_WAITING,
+            "{waiting} parts"
+        );
     }
 }

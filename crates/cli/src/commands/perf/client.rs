@@ -27,6 +27,8 @@ const SERVER: &str = "anabranch perf server";
 /// Runs the command.
 pub(super) async fn run(args: ClientArgs, interrupt: Interrupt) -> Result<(), Failure> {
     let plan = args.plan();
+    plan.check()
+        .map_err(|problem| Failure::new(format!("--size and --streams: {problem}")))?;
     let wish = Wish {
         server: SERVER,
         streams: plan.streams + 1,

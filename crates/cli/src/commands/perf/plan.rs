@@ -13,7 +13,9 @@ pub(super) const MIN_SIZE: u64 = 16;
 /// The largest message, in bytes: the receiver joins it in memory.
 pub(super) const MAX_SIZE: u64 = 16 << 20;
 /// Limit of message reassembly, in bytes: several messages may be incomplete at the same time.
-pub(super) const MAX_JOINED: usize = 4 * MAX_SIZE as usize;
+pub(super) const MAX_JOINED: usize = MAX_OPEN as usize;
+/// Limit of one message on each stream, in bytes: the receiver may hold a part of each, and the client chooses both numbers.
+const MAX_OPEN: u64 = 4 * MAX_SIZE;
 /// The longest run.
 pub(super) const MAX_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Limit of data streams: stream 0 is for control messages.
@@ -116,6 +118,19 @@ impl Plan {
         messages / streams + u64::from(u64::from(index) < messages % streams)
     }
 
+    /// Refuses a plan that takes too much memory.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.size * u64::from(self.streams) > MAX_OPEN {
+            return Err(format!(
+                "messages of {} on {} are too much: size and number of streams multiplied may be {} at most",
+                units::size(self.size),
+                units::counted(self.streams.into(), "stream"),
+                units::size(MAX_OPEN)
+            ));
+        }
+        Ok(())
+    }
+
     /// Whether messages may be abandoned.
     pub(super) fn is_partial(&self) -> bool {
         self.reliability != Reliability::Reliable
@@ -184,7 +199,7 @@ impl Plan {
         if !forward && !reverse {
             return Err("the plan has no direction".to_owned());
         }
-        Ok(Self {
+        let plan = Self {
             size,
             streams,
             unordered: flag("unordered")?,
@@ -199,7 +214,9 @@ impl Plan {
                 .as_u64()
                 .unwrap_or(0)
                 .min(MOST_COPIES.into()) as u8,
-        })
+        };
+        plan.check()?;
+        Ok(plan)
     }
 }
 
@@ -285,6 +302,7 @@ pub(super) mod tests {
             ("size", json!(1_u64 << 40)),
             ("streams", json!(0)),
             ("streams", json!(65_535)),
+            ("size", json!((64 << 20) / 3 + 1)),
             ("bytes", json!(0)),
             ("bytes", Value::Null),
             ("seconds", json!(1e12)),

@@ -7,12 +7,13 @@ use anabranch::Message;
 use super::clock::Clock;
 use super::plan::Plan;
 use super::sender::Stamp;
-use super::sequence::{Sequence, Verdict};
+use super::sequence::{MAX_AHEAD, Sequence, Verdict};
 use super::tally::Received;
 use crate::delays::{Delays, Summary};
 
 /// The report shows the delay of each stream only if there are at most this many streams.
 const MOST_TOLD: usize = 16;
+const TOO_FAR: &str = "too many messages arrived after a missing message";
 
 /// The messages received so far.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(super) struct Arrivals {
     plan: Plan,
     clock: Clock,
     streams: Vec<Sequence>,
+    /// Numbers above a gap that the streams store.
+    stored: usize,
     /// When the first message was sent, by the compared clocks, and when the last message arrived.
     first: Option<Instant>,
     last: Option<Instant>,
@@ -56,7 +59,8 @@ impl Arrivals {
         Self {
             plan: *plan,
             clock,
-            streams: vec![Sequence::new(plan.is_partial()); plan.streams.into()],
+            streams: vec![Sequence::new(plan.is_partial(), plan.streams); plan.streams.into()],
+            stored: 0,
             first: None,
             last: None,
             messages: 0,
@@ -101,11 +105,17 @@ impl Arrivals {
             self.strange += 1;
             return Ok(());
         };
-        match sequence.take(stamp.number) {
+        let before = sequence.stored();
+        let verdict = sequence.take(stamp.number);
+        self.stored = self.stored - before + sequence.stored();
+        if self.stored > MAX_AHEAD + usize::from(self.plan.streams) {
+            return Err(TOO_FAR.to_owned());
+        }
+        match verdict {
             Verdict::New => {}
             Verdict::Late => self.late += 1,
             Verdict::Doubled => self.doubled += 1,
-            Verdict::TooFar => return Err("too many messages arrived after a missing message".to_owned()),
+            Verdict::TooFar => return Err(TOO_FAR.to_owned()),
         }
         Ok(())
     }
@@ -191,6 +201,22 @@ mod tests {
         assert!(received.by_stream.len() == 2 && received.by_stream.iter().all(Option::is_some));
         assert_eq!(arrivals.recent().messages, 5);
         assert_eq!(arrivals.recent().messages, 0);
+    }
+
+    #[test]
+    fn gaps_on_many_streams_are_bounded() {
+        let mut arrivals = arrivals();
+        arrivals.plan.streams = u16::MAX - 1;
+        let mut arrivals = Arrivals::new(&arrivals.plan, Clock::start());
+        let mut taken = 0;
+        let refused = (1..).find_map(|number| {
+            (1..u16::MAX).find_map(|stream| {
+                taken += 1;
+                arrivals.take(&message(stream, number, 20), Instant::now()).err()
+            })
+        });
+        assert!(refused.is_some_and(|why| why.contains("missing message")));
+        assert!(taken <= 2 * MAX_AHEAD, "{taken}");
     }
 
     #[test]

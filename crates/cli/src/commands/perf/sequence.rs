@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
-/// Limit of stored numbers above a gap. A receive window of the smallest messages holds far fewer. A peer that never fills a
-/// gap must not fill the memory.
-const MAX_AHEAD: usize = 1 << 20;
+/// Limit of stored numbers above a gap, of all streams together. A receive window of the smallest messages holds far fewer. A peer that
+/// never fills a gap must not fill the memory.
+pub(super) const MAX_AHEAD: usize = 1 << 20;
 /// The same limit if messages may be abandoned, so that gaps can remain: more messages than can be outstanding.
 const MAX_AHEAD_OF_LOST: usize = 1 << 16;
+/// With many streams, each may store this many numbers beyond gaps that remain.
+const LEAST_AHEAD_OF_LOST: usize = 16;
 
 /// The meaning of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,17 +34,23 @@ pub(super) struct Sequence {
     ahead: BTreeSet<u64>,
     /// Numbers below `next` that never arrived and are not expected any more.
     lost: u64,
-    /// Whether gaps may stay open.
-    partial: bool,
+    /// If gaps may stay open: the limit of `ahead`.
+    partial: Option<usize>,
 }
 
 impl Sequence {
-    /// With `partial`, messages may be abandoned.
-    pub(super) fn new(partial: bool) -> Self {
+    /// One of so many streams. With `partial`, messages may be abandoned.
+    pub(super) fn new(partial: bool, streams: u16) -> Self {
+        let most = MAX_AHEAD_OF_LOST / usize::from(streams.max(1));
         Self {
-            partial,
+            partial: partial.then_some(most.max(LEAST_AHEAD_OF_LOST)),
             ..Self::default()
         }
+    }
+
+    /// How many numbers above a gap are stored.
+    pub(super) fn stored(&self) -> usize {
+        self.ahead.len()
     }
 
     /// Records a number.
@@ -59,8 +67,7 @@ impl Sequence {
             return Verdict::TooFar;
         }
         self.ahead.insert(number);
-        if self.partial
-            && self.ahead.len() > MAX_AHEAD_OF_LOST
+        if self.partial.is_some_and(|most| self.ahead.len() > most)
             && let Some(&first) = self.ahead.first()
         {
             self.lost += first - self.next;
@@ -113,7 +120,7 @@ mod tests {
 
     #[test]
     fn gaps_that_stay_open_take_no_memory() {
-        let mut sequence = Sequence::new(true);
+        let mut sequence = Sequence::new(true, 1);
         let sent = 10 * MAX_AHEAD_OF_LOST as u64;
         // Every fourth message is lost.
         let arrived = (0..sent).filter(|number| number % 4 != 1);

@@ -188,7 +188,14 @@ async fn asked(association: &Association, clock: Clock) -> Result<(Plan, Compari
         };
         let now = Instant::now();
         let control = Control::of(&message).ok_or("it sent data before it requested a measurement")?;
-        match control? {
+        let control = match control {
+            Ok(control) => control,
+            Err(why) => {
+                refuse(association, &why).await;
+                return Err(why);
+            }
+        };
+        match control {
             Control::Echo { number } => {
                 let clock = clock.show(now);
                 let answer = Control::Echoed { number, clock };

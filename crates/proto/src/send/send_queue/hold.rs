@@ -8,6 +8,9 @@ use super::{Message, MessageNumbers, SendQueue};
 use crate::message::MessageId;
 use crate::reconfiguration::StreamSelection;
 
+/// With so many streams in `Hold::with_messages`, those that are listed twice are removed.
+const MOST_LISTED: usize = 2 * (u16::MAX as usize + 1);
+
 /// The streams whose messages from `from` on are held back.
 #[derive(Debug)]
 pub(super) struct Hold {
@@ -31,6 +34,10 @@ impl Hold {
             self.count += 1;
             if messages.back().is_none_or(|last| last.id < self.from) {
                 self.with_messages.push(stream);
+                if self.with_messages.len() >= MOST_LISTED {
+                    self.with_messages.sort_unstable();
+                    self.with_messages.dedup();
+                }
             }
         }
         takes
@@ -157,5 +164,29 @@ impl SendQueue {
     /// The peer accepted so many more streams.
     pub(crate) fn add_streams(&mut self, count: u16) {
         self.stream_count = self.stream_count.saturating_add(count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::config::SchedulerKind;
+    use crate::message::SendOptions;
+    use crate::time::Timestamp;
+
+    /// While the peer does not answer a request, messages may be held and dropped any number of times.
+    #[test]
+    fn the_list_of_streams_is_bounded() {
+        let mut queue = SendQueue::new(2, SchedulerKind::RoundRobin);
+        queue.hold(&StreamSelection::All);
+        let options = SendOptions::default();
+        for _ in 0..MOST_LISTED + 1000 {
+            let message = Bytes::from_static(b"held");
+            let message = queue.push(Timestamp::ZERO, StreamId(1), message, &options, false, true);
+            queue.drop_message(StreamId(1), message.expect("the stream exists"));
+        }
+        assert!(queue.hold.is_some_and(|hold| hold.with_messages.len() < 2000));
     }
 }
