@@ -56,7 +56,7 @@ pub(crate) struct SendBuffer {
     budget: Budget,
 }
 
-/// What must leave the buffer before it accepts a message.
+/// The data that must leave the buffer before the buffer accepts a message.
 #[derive(Clone, Debug)]
 pub(crate) struct Shortage<'a> {
     buffer: &'a SendBuffer,
@@ -143,7 +143,8 @@ impl SendBuffer {
         (2 * self.limit).saturating_sub(counted)
     }
 
-    /// What must leave before the buffer accepts a message: of any streams, or if `own`, of the stream itself, which must have a share then.
+    /// The data that must leave before the buffer accepts a message: of any streams or, if `own`, of the stream itself. `None` if `own` and
+    /// streams have no shares.
     pub(crate) fn shortage(
         &self,
         stream: StreamId,
