@@ -82,6 +82,12 @@ impl<K: PeerKey> Peers<K> {
         self.established.len()
     }
 
+    /// Complete connections that no association uses.
+    #[must_use]
+    pub fn unused(&self) -> usize {
+        self.unused.len()
+    }
+
     /// The certificate of a peer with a complete connection.
     #[must_use]
     pub fn peer(&self, key: K) -> Option<Fingerprint> {

@@ -41,6 +41,11 @@ impl<K: PeerKey> Places<K> {
         }
     }
 
+    /// The number of entries.
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
+    }
+
     /// The oldest entry of all.
     pub(crate) fn oldest(&self) -> Option<K> {
         self.order.first_key_value().map(|(_, key)| *key)
@@ -79,6 +84,6 @@ mod tests {
         for number in (1..=places.last).filter(|number| *number != other) {
             places.remove(number);
         }
-        assert_eq!((places.order.len(), places.hosts.len()), (1, 1));
+        assert_eq!((places.len(), places.hosts.len()), (1, 1));
     }
 }

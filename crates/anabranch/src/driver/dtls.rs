@@ -260,3 +260,6 @@ impl Hub {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
