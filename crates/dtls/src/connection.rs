@@ -11,7 +11,7 @@ use dimpl::{Dtls, Output};
 use crate::certificate::Fingerprint;
 use crate::effects::Collected;
 use crate::front::{Cookie, HANDSHAKE_FAILURE};
-use crate::hello::HANDSHAKE;
+use crate::hello::{HANDSHAKE, is_client_hello};
 use crate::settings::{DtlsConfig, Trust};
 
 /// Packets that wait for the end of the handshake. SCTP sends an INIT again and again, nothing else.
@@ -39,6 +39,9 @@ pub enum DtlsError {
     /// No program receives at the peer's address and port.
     #[error("no program receives there (port unreachable)")]
     NothingThere,
+    /// A peer with another certificate took the address.
+    #[error("a peer with another certificate now uses the same address")]
+    Replaced,
     /// There was no traffic for the idle time.
     #[error("the DTLS connection was idle for too long")]
     Idle,
@@ -48,6 +51,16 @@ pub enum DtlsError {
     /// This endpoint closed the connection.
     #[error("this endpoint closed the DTLS connection")]
     Closed,
+}
+
+/// The bytes before the random number in a ClientHello: the headers of record and message, and the version (RFC 6347 §4.1, §4.2.2).
+const BEFORE_RANDOM: usize = 13 + 12 + 2;
+const RANDOM_LEN: usize = 32;
+
+/// The random number of a ClientHello, of which the datagram or its beginning is given.
+fn hello_random(datagram: &[u8]) -> Option<[u8; RANDOM_LEN]> {
+    let rest = datagram.get(BEFORE_RANDOM..)?;
+    rest.first_chunk().filter(|_| is_client_hello(datagram)).copied()
 }
 
 /// Where a connection stands.
@@ -65,7 +78,14 @@ pub(crate) struct Connection {
     trust: Trust,
     pub(crate) state: State,
     peer: Option<(Fingerprint, bool)>,
-    waiting: VecDeque<Vec<u8>>,
+    /// Packets that wait for the end of the handshake, some of them for a peer with this certificate only.
+    waiting: VecDeque<(Option<Fingerprint>, Vec<u8>)>,
+    /// This endpoint began the connection.
+    pub(crate) is_client: bool,
+    /// When the handshake was completed; before, when it began.
+    pub(crate) completed: Instant,
+    /// The random number of this client's ClientHello.
+    random: Option<[u8; RANDOM_LEN]>,
     /// A client that has received nothing yet. The library ends a handshake whose first answer is no handshake record.
     awaits_answer: bool,
     /// The ClientHellos that such a client has sent, and how many of them there were when an alert refused one.
@@ -95,6 +115,9 @@ impl Connection {
             state: State::Handshake,
             peer: None,
             waiting: VecDeque::new(),
+            is_client,
+            completed: now,
+            random: None,
             awaits_answer: is_client,
             hellos: 0,
             refused: None,
@@ -105,6 +128,23 @@ impl Connection {
             place: 0,
             unused_since: None,
         }
+    }
+
+    /// The peer's certificate, if the peer has shown one.
+    pub(crate) fn certificate(&self) -> Option<Fingerprint> {
+        self.peer.map(|(fingerprint, _)| fingerprint)
+    }
+
+    /// Whether the peer has this certificate.
+    pub(crate) fn is_of(&self, certificate: Fingerprint) -> bool {
+        self.certificate() == Some(certificate)
+    }
+
+    /// An ICMP message reports that no program receives at the peer's address. It quotes the beginning of a datagram. Anybody can send it,
+    /// so it counts only while nothing has arrived, and only if it quotes the random number of the ClientHello: then its sender has
+    /// seen that datagram.
+    pub(crate) fn is_refuted_by(&self, quote: &[u8]) -> bool {
+        self.awaits_answer && self.random.is_some() && hello_random(quote) == self.random
     }
 
     /// A datagram arrived.
@@ -142,15 +182,24 @@ impl Connection {
         }
     }
 
-    /// Encrypts an SCTP packet. During the handshake, a few packets wait for its end; more are lost, as on a slow link.
-    pub(crate) fn send(&mut self, now: Instant, packet: &[u8], out: &mut Collected) {
+    /// Encrypts an SCTP packet for a peer with this certificate, or with any. During the handshake, a few packets wait for its end; more
+    /// are lost, as on a slow link.
+    pub(crate) fn send(
+        &mut self,
+        now: Instant,
+        certificate: Option<Fingerprint>,
+        packet: &[u8],
+        out: &mut Collected,
+    ) {
         match self.state {
-            State::Established(_) => {
+            State::Established(peer) if certificate.is_none_or(|wanted| wanted == peer) => {
                 self.last_used = now;
                 self.run(now, out, |dtls| dtls.send_application_data(packet).map(|_| ()));
             }
-            State::Handshake if self.waiting.len() < MOST_WAITING => self.waiting.push_back(packet.to_vec()),
-            State::Handshake | State::Ended(_) => {}
+            State::Handshake if self.waiting.len() < MOST_WAITING => {
+                self.waiting.push_back((certificate, packet.to_vec()));
+            }
+            State::Established(_) | State::Handshake | State::Ended(_) => {}
         }
     }
 
@@ -201,6 +250,9 @@ impl Connection {
             return;
         };
         self.timeout = timeout.unwrap_or(now);
+        if self.is_client && self.random.is_none() {
+            self.random = out.latest_datagram().and_then(hello_random);
+        }
         if let Err(error) = result {
             self.refusal = refusal(&error);
             self.end(DtlsError::Failed(error.to_string()));
@@ -225,9 +277,9 @@ impl Connection {
             _ if self.state != State::Handshake => {}
             Some((fingerprint, true)) => {
                 self.state = State::Established(fingerprint);
-                self.last_used = now;
-                for packet in std::mem::take(&mut self.waiting) {
-                    self.send(now, &packet, out);
+                (self.last_used, self.completed) = (now, now);
+                for (certificate, packet) in std::mem::take(&mut self.waiting) {
+                    self.send(now, certificate, &packet, out);
                 }
             }
             Some((fingerprint, false)) => {
@@ -332,7 +384,7 @@ mod tests {
         // Later calls have no effect.
         connection.handle_datagram(now, &[22, 1, 2], &mut out);
         connection.handle_timeout(now, &mut out);
-        connection.send(now, b"packet", &mut out);
+        connection.send(now, None, b"packet", &mut out);
         assert_eq!((out.datagrams.len(), out.packets()), (0, 0));
     }
 }

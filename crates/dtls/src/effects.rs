@@ -13,9 +13,9 @@ pub struct Effects<K> {
     /// Connections that ended.
     pub ended: Vec<(K, DtlsError)>,
     pub(crate) collected: Collected,
-    /// The peers of the datagrams and of the packets.
+    /// The peers of the datagrams and of the packets; those of packets with their certificates.
     destinations: Vec<K>,
-    sources: Vec<K>,
+    sources: Vec<(K, Fingerprint)>,
 }
 
 impl<K> Default for Effects<K> {
@@ -40,7 +40,13 @@ impl<K: Copy> Effects<K> {
     /// SCTP packets that arrived, and their sources.
     pub fn packets(&self) -> impl ExactSizeIterator<Item = (K, &[u8])> {
         let ranges = self.sources.iter().zip(&self.collected.packets);
-        ranges.map(|(key, range)| (*key, &self.collected.space[range.clone()]))
+        ranges.map(|((key, _), range)| (*key, &self.collected.space[range.clone()]))
+    }
+
+    /// The same packets, and the certificates of their senders.
+    pub fn certified_packets(&self) -> impl ExactSizeIterator<Item = (Fingerprint, &[u8])> {
+        let ranges = self.sources.iter().zip(&self.collected.packets);
+        ranges.map(|((_, certificate), range)| (*certificate, &self.collected.space[range.clone()]))
     }
 
     /// If the whole output is a batch for segmentation offload (datagrams of one length, of which the last may be shorter), exchanges the
@@ -73,10 +79,15 @@ impl<K: Copy> Effects<K> {
         self.sources.clear();
     }
 
-    /// The latest datagrams and packets are of this peer.
-    pub(crate) fn assign(&mut self, key: K) {
+    /// The latest datagrams and packets are of this peer. Packets of a peer without a certificate are dropped.
+    pub(crate) fn assign(&mut self, key: K, certificate: Option<Fingerprint>) {
         self.destinations.resize(self.collected.datagrams.len(), key);
-        self.sources.resize(self.collected.packets.len(), key);
+        match certificate {
+            Some(certificate) => self
+                .sources
+                .resize(self.collected.packets.len(), (key, certificate)),
+            None => self.collected.forget_packets(self.sources.len()),
+        }
     }
 }
 
@@ -135,6 +146,11 @@ impl Collected {
         from..self.filled
     }
 
+    /// The datagram that was added last.
+    pub(crate) fn latest_datagram(&self) -> Option<&[u8]> {
+        Some(&self.space[self.datagrams.last()?.clone()])
+    }
+
     /// The number of packets.
     pub(crate) fn packets(&self) -> usize {
         self.packets.len()
@@ -155,7 +171,7 @@ mod tests {
         for (index, len) in lengths.iter().enumerate() {
             effects.collected.room(*len)[..*len].fill(index as u8 + 1);
             effects.collected.push_datagram(*len);
-            effects.assign(9);
+            effects.assign(9, None);
         }
         effects
     }
@@ -170,7 +186,7 @@ mod tests {
         // The next output is written to the memory that was given.
         batch.collected.room(2)[..2].fill(4);
         batch.collected.push_datagram(2);
-        batch.assign(9);
+        batch.assign(9, None);
         assert_eq!(batch.datagrams().collect::<Vec<_>>(), [(9, &[4, 4][..])]);
     }
 
@@ -191,7 +207,7 @@ mod tests {
         let mut effects = effects(&[3]);
         effects.collected.room(1);
         effects.collected.push_packet(1);
-        effects.assign(9);
+        effects.assign(9, Some(Fingerprint::of(b"a certificate")));
         assert_eq!(effects.packets().len(), 1);
         effects.clear();
         assert_eq!((effects.datagrams().len(), effects.packets().len()), (0, 0));

@@ -1,8 +1,8 @@
 //! DTLS for SCTP (RFC 8261): certificates, and the connections of an endpoint, without socket or thread.
 //!
-//! [`Peers`] holds one DTLS connection for each peer. It takes SCTP packets and DTLS datagrams, and returns both, as [`Effects`]. The library
-//! `dimpl` does the work of DTLS 1.2 and 1.3; a panic inside it ends the connection in which it happened. A stranger's ClientHello is answered
-//! with a cookie and without state; a connection begins when the cookie comes back.
+//! [`Peers`] holds one DTLS connection for each peer, which has an address and a certificate. It takes SCTP packets and DTLS datagrams, and
+//! returns both, as [`Effects`]. The library `dimpl` does the work of DTLS 1.2 and 1.3; a panic inside it ends the connection in which it
+//! happened. A stranger's ClientHello is answered with a cookie and without state; a connection begins when the cookie comes back.
 //!
 //! Both peers show a certificate. Certificates are not checked against authorities: peers know each other by fingerprints ([`Trust`]), as
 //! in WebRTC.
@@ -10,6 +10,7 @@
 mod certificate;
 mod connection;
 mod effects;
+mod established;
 mod front;
 mod hello;
 mod key;

@@ -9,6 +9,7 @@ use dimpl::crypto::aws_lc_rs::default_provider;
 use crate::certificate::Fingerprint;
 use crate::connection::{Connection, DtlsError, State};
 use crate::effects::{Collected, Effects};
+use crate::established::Established;
 use crate::front::{self, Cookie, Front, ILLEGAL_PARAMETER, LATER, Read};
 use crate::hello::is_client_hello;
 use crate::key::PeerKey;
@@ -36,7 +37,7 @@ pub struct Peers<K> {
     dtls: Arc<dimpl::Config>,
     front: Front,
     /// Complete connections.
-    established: BTreeMap<K, Connection>,
+    established: Established<K>,
     /// Handshakes. A peer that restarted has one beside its old connection (RFC 6347 §4.2.8).
     handshakes: BTreeMap<K, Connection>,
     begun: Places<K>,
@@ -55,7 +56,7 @@ impl<K: PeerKey> Peers<K> {
             config,
             dtls: Arc::new(front::library(default_provider().key_provider)),
             front: Front::new(),
-            established: BTreeMap::new(),
+            established: Established::default(),
             handshakes: BTreeMap::new(),
             begun: Places::default(),
             held: BTreeSet::new(),
@@ -88,18 +89,45 @@ impl<K: PeerKey> Peers<K> {
         self.unused.len()
     }
 
-    /// The certificate of a peer with a complete connection.
+    /// The certificate of a peer with a complete connection; if several peers use the address, that of the latest.
     #[must_use]
     pub fn peer(&self, key: K) -> Option<Fingerprint> {
-        match self.established.get(&key)?.state {
-            State::Established(fingerprint) => Some(fingerprint),
-            _ => None,
-        }
+        self.established.find(key, None)?.certificate()
+    }
+
+    /// Whether there is a complete connection to the peer with this certificate at this address.
+    #[must_use]
+    pub fn has(&self, key: K, certificate: Fingerprint) -> bool {
+        self.established.find(key, Some(certificate)).is_some()
+    }
+
+    /// Whether there is a handshake with this address.
+    #[must_use]
+    pub fn is_in_handshake(&self, key: K) -> bool {
+        self.handshakes.contains_key(&key)
     }
 
     /// Begins a connection to a peer as the client, unless there is one.
     pub fn connect(&mut self, now: Instant, key: K, effects: &mut Effects<K>) {
-        if !self.established.contains_key(&key) && !self.handshakes.contains_key(&key) {
+        if !self.established.has(key) {
+            self.renew(now, key, None, effects);
+        }
+    }
+
+    /// The peer does not answer: begins another connection to it beside the present one, as the client. An address translator may have
+    /// forgotten this endpoint, or the peer its connection (RFC 6347 §4.2.8). The new connection replaces that of the same certificate when it
+    /// is complete. If the peer's certificate is given, only the endpoint that began the present connection begins another, so that no two
+    /// handshakes meet. Without effect during a handshake.
+    pub fn renew(
+        &mut self,
+        now: Instant,
+        key: K,
+        certificate: Option<Fingerprint>,
+        effects: &mut Effects<K>,
+    ) {
+        let began = |connection: &Connection| connection.is_client;
+        let may = certificate.is_none() || self.established.find(key, certificate).is_some_and(began);
+        if may && !self.handshakes.contains_key(&key) {
             let connection = Connection::new(&self.config, &self.dtls, true, now);
             self.begin(now, key, connection, effects);
             self.on_handshake(now, key, effects, |connection, out| {
@@ -125,12 +153,32 @@ impl<K: PeerKey> Peers<K> {
 
     /// Encrypts an SCTP packet to a peer. Without a connection it is lost.
     pub fn send(&mut self, now: Instant, key: K, packet: &[u8], effects: &mut Effects<K>) {
-        if let Some(connection) = self.established.get_mut(&key) {
-            connection.send(now, packet, &mut effects.collected);
+        self.send_to(now, key, None, packet, effects);
+    }
+
+    /// Encrypts an SCTP packet to the peer with this certificate; without one, to the peer whose connection is the latest. Without a
+    /// connection the packet is lost. While this endpoint makes another connection, because the present one may be dead, the packet goes over
+    /// both.
+    pub fn send_to(
+        &mut self,
+        now: Instant,
+        key: K,
+        certificate: Option<Fingerprint>,
+        packet: &[u8],
+        effects: &mut Effects<K>,
+    ) {
+        let present = self.established.find_mut(key, certificate);
+        let is_there = present.is_some();
+        if let Some(connection) = present {
+            connection.send(now, certificate, packet, &mut effects.collected);
+            effects.assign(key, connection.certificate());
             self.settle(now, key, effects);
-        } else {
+        }
+        if let Some(handshake) = self.handshakes.get(&key)
+            && (handshake.is_client || !is_there)
+        {
             self.on_handshake(now, key, effects, |connection, out| {
-                connection.send(now, packet, out)
+                connection.send(now, certificate, packet, out)
             });
         }
     }
@@ -141,14 +189,8 @@ impl<K: PeerKey> Peers<K> {
             self.on_hello(now, key, datagram, effects);
             return;
         }
-        if let Some(connection) = self.established.get_mut(&key) {
-            let before = effects.collected.packets();
-            connection.handle_datagram(now, datagram, &mut effects.collected);
-            let taken = effects.collected.packets() > before;
-            self.settle(now, key, effects);
-            if taken {
-                return;
-            }
+        if self.handle_record(now, key, datagram, effects) {
+            return;
         }
         self.on_handshake(now, key, effects, |connection, out| {
             connection.handle_datagram(now, datagram, out);
@@ -174,18 +216,18 @@ impl<K: PeerKey> Peers<K> {
                 let hello = (&hello, datagram);
                 self.front.answer(now, address, &self.config, hello, out);
             }
-            Read::Forged if !self.handshakes.contains_key(&key) && !self.established.contains_key(&key) => {
+            Read::Forged if !self.handshakes.contains_key(&key) && !self.established.has(key) => {
                 out.copy_datagram(&front::alert(LATER, ILLEGAL_PARAMETER));
             }
             Read::First(_) | Read::Forged | Read::Nothing => {}
         }
-        effects.assign(key);
+        effects.assign(key, None);
     }
 
     /// Whether this endpoint makes a handshake with a peer as the client.
     fn is_client_of(&self, key: K) -> bool {
         let handshake = self.handshakes.get(&key);
-        handshake.is_some_and(|connection| connection.cookie.is_none())
+        handshake.is_some_and(|connection| connection.is_client)
     }
 
     /// A second ClientHello arrived, whose cookie proves that the peer receives at its address.
@@ -208,9 +250,9 @@ impl<K: PeerKey> Peers<K> {
             });
             return;
         }
-        let established = self.established.get(&key);
-        let is_replay = established.is_some_and(|connection| connection.cookie == cookie);
-        if is_replay || established.is_none() && !self.has_room(now, effects) {
+        let mut established = self.established.of(key).iter();
+        let is_replay = established.any(|connection| connection.cookie == cookie);
+        if is_replay || !self.established.has(key) && !self.has_room(now, effects) {
             return;
         }
         let mut connection = Connection::new(&self.config, &self.dtls, false, now);
@@ -235,6 +277,20 @@ impl<K: PeerKey> Peers<K> {
         oldest.is_some()
     }
 
+    /// Gives a datagram to the complete connections with this address. Returns whether it was a packet of one of them.
+    fn handle_record(&mut self, now: Instant, key: K, datagram: &[u8], effects: &mut Effects<K>) -> bool {
+        let before = effects.collected.packets();
+        for connection in self.established.of_mut(key) {
+            connection.handle_datagram(now, datagram, &mut effects.collected);
+            effects.assign(key, connection.certificate());
+            if effects.collected.packets() > before {
+                break;
+            }
+        }
+        self.settle(now, key, effects);
+        effects.collected.packets() > before
+    }
+
     /// When [`Peers::handle_timeout`] must be called.
     #[must_use]
     pub fn timeout(&self) -> Option<Instant> {
@@ -244,7 +300,7 @@ impl<K: PeerKey> Peers<K> {
     /// Time has passed: handshakes are continued, and idle connections are closed.
     pub fn handle_timeout(&mut self, now: Instant, effects: &mut Effects<K>) {
         while let Some(key) = self.timeouts.take_due(now) {
-            if let Some(connection) = self.established.get_mut(&key) {
+            for connection in self.established.of_mut(key) {
                 let out = &mut effects.collected;
                 if now >= connection.last_used + self.config.idle_timeout {
                     connection.close(now, DtlsError::Idle, out);
@@ -253,8 +309,9 @@ impl<K: PeerKey> Peers<K> {
                 } else {
                     connection.handle_timeout(now, out);
                 }
-                self.settle(now, key, effects);
+                effects.assign(key, connection.certificate());
             }
+            self.settle(now, key, effects);
             self.on_handshake(now, key, effects, |connection, out| {
                 connection.handle_timeout(now, out)
             });
@@ -262,19 +319,25 @@ impl<K: PeerKey> Peers<K> {
         }
     }
 
-    /// Ends the handshake with a peer at whose address no program receives. A complete connection stays.
-    pub fn give_up(&mut self, now: Instant, key: K, effects: &mut Effects<K>) {
-        self.on_handshake(now, key, effects, |connection, out| {
-            connection.close(now, DtlsError::NothingThere, out);
-        });
+    /// An ICMP message reports that no program receives at this address; `quote` is the beginning of the datagram that it quotes. It ends a
+    /// handshake of which nothing has arrived, if it quotes the ClientHello. A complete connection stays.
+    pub fn handle_port_unreachable(&mut self, now: Instant, key: K, quote: &[u8], effects: &mut Effects<K>) {
+        if let Some(connection) = self.handshakes.get(&key)
+            && connection.is_refuted_by(quote)
+        {
+            self.on_handshake(now, key, effects, |connection, out| {
+                connection.close(now, DtlsError::NothingThere, out);
+            });
+        }
     }
 
     /// Closes the connection to a peer.
     pub fn close(&mut self, now: Instant, key: K, effects: &mut Effects<K>) {
-        if let Some(connection) = self.established.get_mut(&key) {
+        for connection in self.established.of_mut(key) {
             connection.close(now, DtlsError::Closed, &mut effects.collected);
-            self.settle(now, key, effects);
+            effects.assign(key, connection.certificate());
         }
+        self.settle(now, key, effects);
         self.on_handshake(now, key, effects, |connection, out| {
             connection.close(now, DtlsError::Closed, out);
         });
@@ -285,8 +348,7 @@ impl<K: PeerKey> Peers<K> {
         let keys: BTreeSet<K> = self
             .established
             .keys()
-            .chain(self.handshakes.keys())
-            .copied()
+            .chain(self.handshakes.keys().copied())
             .collect();
         for key in keys {
             self.close(now, key, effects);
@@ -318,14 +380,18 @@ impl<K: PeerKey> Peers<K> {
             return;
         };
         call(connection, &mut effects.collected);
-        effects.assign(key);
+        let certificate = connection.certificate();
+        effects.assign(key, certificate);
         match connection.state {
             State::Handshake => {}
             State::Established(fingerprint) => {
                 let connection = self.remove_handshake(key).expect("it was there");
-                // The old connection of a peer that restarted ends without a word.
-                self.remove_established(key);
-                self.established.insert(key, connection);
+                if let Some((former, is_of_another)) = self.established.insert(key, connection) {
+                    self.leave(&former);
+                    if is_of_another {
+                        effects.ended.push((key, DtlsError::Replaced));
+                    }
+                }
                 effects.established.push((key, fingerprint));
                 self.note_use(now, key);
                 self.make_room(now, key, effects);
@@ -344,25 +410,23 @@ impl<K: PeerKey> Peers<K> {
         Some(removed)
     }
 
-    fn remove_established(&mut self, key: K) {
-        if let Some(removed) = self.established.remove(&key)
-            && removed.unused_since.is_some()
-        {
-            self.unused.remove(removed.place);
+    /// A connection left the table.
+    fn leave(&mut self, connection: &Connection) {
+        if connection.unused_since.is_some() {
+            self.unused.remove(connection.place);
         }
     }
 
     /// A connection is complete, or an association began or ended. A peer whose address another protocol has proved needs no association.
     fn note_use(&mut self, now: Instant, key: K) {
-        let Some(connection) = self.established.get_mut(&key) else {
-            return;
-        };
         let is_used = self.held.contains(&key) || key.address().is_none();
-        if is_used && connection.unused_since.take().is_some() {
-            self.unused.remove(connection.place);
-        } else if !is_used && connection.unused_since.is_none() {
-            connection.unused_since = Some(now);
-            connection.place = self.unused.add(key);
+        for connection in self.established.of_mut(key) {
+            if is_used && connection.unused_since.take().is_some() {
+                self.unused.remove(connection.place);
+            } else if !is_used && connection.unused_since.is_none() {
+                connection.unused_since = Some(now);
+                connection.place = self.unused.add(key);
+            }
         }
     }
 
@@ -376,35 +440,34 @@ impl<K: PeerKey> Peers<K> {
         }
     }
 
+    /// Closes the connections of a peer that has no association.
     fn close_unused(&mut self, now: Instant, key: K, effects: &mut Effects<K>) {
-        if let Some(connection) = self.established.get_mut(&key) {
+        for connection in self.established.of_mut(key) {
             connection.close(now, DtlsError::Unused, &mut effects.collected);
-            self.settle(now, key, effects);
+            effects.assign(key, connection.certificate());
         }
+        self.settle(now, key, effects);
     }
 
-    /// After a call of an established connection: takes its output, and removes it if it ended.
+    /// After a call of complete connections: removes those that ended.
     fn settle(&mut self, now: Instant, key: K, effects: &mut Effects<K>) {
-        if let Some(connection) = self.established.get(&key)
-            && let State::Ended(reason) = &connection.state
-        {
-            effects.ended.push((key, reason.clone()));
-            self.remove_established(key);
+        for (connection, reason) in self.established.take_ended(key) {
+            self.leave(&connection);
+            effects.ended.push((key, reason));
         }
-        effects.assign(key);
         self.schedule(now, key);
     }
 
     /// Notes when the connections of a peer need time to pass.
     fn schedule(&mut self, now: Instant, key: K) {
-        let established = self.established.get(&key).map(|connection| {
+        let established = self.established.of(key).iter().map(|connection| {
             let unused = connection.unused_since.map(|since| since + UNUSED);
             let idle = connection.last_used + self.config.idle_timeout;
             connection.timeout.min(idle).min(unused.unwrap_or(idle))
         });
         let handshake = self.handshakes.get(&key);
         let handshake = handshake.map(|connection| connection.timeout);
-        match established.into_iter().chain(handshake).min() {
+        match established.chain(handshake).min() {
             Some(at) => self.timeouts.note(at.max(now + LEAST_WAIT), key),
             None => self.timeouts.forget(key),
         }

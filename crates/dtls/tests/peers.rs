@@ -255,8 +255,11 @@ fn an_idle_connection_is_closed_and_a_used_one_is_not() {
 /// RFC 6347 §4.2.8: the old connection stays until the new handshake is complete.
 #[test]
 fn a_peer_that_restarted_gets_a_new_connection() {
-    let mut pair = connected();
-    let former = std::mem::replace(&mut pair.sides[CLIENT], Peers::new(config()));
+    let client = config();
+    let mut pair = Pair::new(client.clone(), config());
+    pair.connect();
+    pair.settle();
+    let former = std::mem::replace(&mut pair.sides[CLIENT], Peers::new(client));
     pair.connect();
     // After the cookie, the server's answers are lost: the old connection is still there. It does not answer itself: its records are
     // encrypted.

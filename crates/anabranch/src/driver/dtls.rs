@@ -203,12 +203,14 @@ impl Hub {
         }
     }
 
-    /// A closed port ends a handshake at once. Later, anybody who knows the ports could forge the message, so that it has no effect.
+    /// A closed port ends a handshake at once, if the message quotes the ClientHello.
     pub(super) fn dtls_icmp(&self, message: &IcmpMessage) {
         if let Some(door) = &self.dtls
             && message.kind == IcmpKind::PortUnreachable
         {
-            door.call(|peers, now, effects| peers.give_up(now, key(message.destination), effects));
+            door.call(|peers, now, effects| {
+                peers.handle_port_unreachable(now, key(message.destination), &message.quote, effects);
+            });
         }
     }
 
