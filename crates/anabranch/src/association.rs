@@ -409,17 +409,12 @@ impl Association {
         .await
     }
 
-    /// The end of the DTLS connection, if it ended.
-    #[cfg(feature = "dtls")]
-    pub(crate) fn dtls_ended(&self) -> Option<anabranch_dtls::DtlsError> {
-        self.shared().dtls_ended.get().cloned()
-    }
-
     /// The fingerprint of the peer's certificate, if the endpoint encrypts with DTLS ([`EndpointBuilder::dtls`](crate::EndpointBuilder::dtls)).
+    /// It is that of the first packet from the peer, and never changes: packets with another certificate are not the peer's.
     #[cfg(feature = "dtls")]
     #[must_use]
     pub fn peer_fingerprint(&self) -> Option<anabranch_dtls::Fingerprint> {
-        self.shared().hub.dtls_peer(self.shared().remote)
+        self.shared().bond.certificate()
     }
 
     /// The operating system's last error in sending to the peer, if no packet was sent since.

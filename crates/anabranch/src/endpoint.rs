@@ -15,7 +15,7 @@ use crate::association::Association;
 use crate::builder::EndpointBuilder;
 #[cfg(feature = "dtls")]
 use crate::builder::fit_dtls;
-use crate::driver::{Hub, lock};
+use crate::driver::{Hub, Origin, lock};
 use crate::dscp;
 use crate::error::{BindError, ConnectError, ListenError};
 use crate::socket::{Socket, Transport, reachable_types};
@@ -181,13 +181,13 @@ impl Endpoint {
             hub.connect_dtls(remote);
             let now = registry.tick(hub.now());
             let (id, core) = registry.core.connect(now, remote, port, options)?;
-            hub.adopt(&mut registry, id, core)
+            hub.adopt(&mut registry, id, core, Origin::default())
         };
         let association = Association::new(shared);
         let established = association.established().await;
         #[cfg(feature = "dtls")]
         if established.is_err()
-            && let Some(reason) = association.dtls_ended()
+            && let Some(reason) = association.shared().bond.ended()
         {
             return Err(ConnectError::Dtls { remote, reason });
         }

@@ -1,5 +1,7 @@
 //! `--dtls`: certificates, fingerprints, and the first line of the output, which says what is encrypted.
 
+use std::io::BufRead;
+
 use anabranch::{Certificate, Fingerprint};
 use serde_json::Value;
 
@@ -73,7 +75,7 @@ fn a_certificate_of_a_file_is_used_and_checked_by_both() {
     let (client, client_files) = make("client");
     let (server, server_files) = make("server");
     let (other, other_files) = make("other");
-    let (listener, facts) = encrypted(&[
+    let (mut listener, facts) = encrypted(&[
         "--cert",
         &server_files[0],
         "--key",
@@ -113,6 +115,15 @@ fn a_certificate_of_a_file_is_used_and_checked_by_both() {
             "{}",
             text(&refused.stderr)
         );
+    }
+    // The listener says who its peers were.
+    for expected in ["connected", "association"] {
+        let mut line = String::new();
+        listener.lines.read_line(&mut line).unwrap();
+        let told: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(told["event"], expected);
+        assert_eq!(told["encryption"]["peer_fingerprint"], client.as_str());
+        assert_eq!(told["encryption"]["checked"], true);
     }
     let wrong_key = ["--dtls", "--cert", &client_files[0], "--key", &other_files[1]];
     let mut ping_wrong = vec!["ping", "127.0.0.1"];

@@ -12,6 +12,7 @@ use crate::certificate::Fingerprint;
 use crate::effects::Collected;
 use crate::front::{Cookie, HANDSHAKE_FAILURE};
 use crate::hello::{HANDSHAKE, is_client_hello};
+use crate::reason;
 use crate::settings::{DtlsConfig, Trust};
 
 /// Packets that wait for the end of the handshake. SCTP sends an INIT again and again, nothing else.
@@ -30,6 +31,15 @@ pub enum DtlsError {
     /// The peer closed the connection (close_notify).
     #[error("the peer closed the DTLS connection; it may have refused this endpoint's certificate")]
     ClosedByPeer,
+    /// The peer has no certificate that this endpoint can use.
+    #[error(
+        "the peer has no certificate with an ECDSA key of the curve P-256 or P-384 (RFC 8827, section 6.5); RSA certificates are \
+         not supported: give the peer another one"
+    )]
+    NoEcdsaCertificate,
+    /// The peer ended the handshake with this alert (RFC 8446 §6.2).
+    #[error("the peer ended the DTLS handshake with alert {0}: {words}", words = reason::in_words(*.0))]
+    Alert(u8),
     /// The handshake or a record failed.
     #[error("DTLS failed: {0}")]
     Failed(String),
@@ -95,6 +105,9 @@ pub(crate) struct Connection {
     pub(crate) cookie: Option<Cookie>,
     /// The alert that tells the peer why its ClientHello cannot be served.
     pub(crate) refusal: Option<u8>,
+    /// A fatal alert without encryption, after which no other record has arrived. Anybody can send one: it ends the handshake only if the
+    /// peer's next flight does not arrive before the present one is sent again.
+    alert: Option<u8>,
     pub(crate) timeout: Instant,
     pub(crate) last_used: Instant,
     /// The place among the handshakes, or among the connections that no association uses, and the time from which on it is unused.
@@ -123,6 +136,7 @@ impl Connection {
             refused: None,
             cookie: None,
             refusal: None,
+            alert: None,
             timeout: now,
             last_used: now,
             place: 0,
@@ -156,6 +170,19 @@ impl Connection {
             return;
         }
         self.awaits_answer = false;
+        let stripped = match self.state {
+            State::Handshake => reason::without_alerts(datagram),
+            _ => None,
+        };
+        let datagram = match &stripped {
+            Some((rest, alert)) if rest.is_empty() => {
+                self.alert = self.alert.or(*alert);
+                return;
+            }
+            Some((rest, _)) => rest,
+            None => datagram,
+        };
+        self.alert = None;
         let before = out.packets();
         self.run(now, out, |dtls| dtls.handle_packet(datagram));
         if out.packets() > before {
@@ -170,15 +197,18 @@ impl Connection {
         if self.awaits_answer {
             self.hellos += out.datagrams.len() - before;
         }
+        if let Some(alert) = self.alert
+            && out.datagrams.len() > before
+        {
+            self.end(DtlsError::Alert(alert));
+        }
     }
 
     /// An alert answers the first ClientHello of this client. Anybody can forge one, so that it counts only if the server has had another
     /// ClientHello meanwhile, and again answers with nothing but an alert.
     fn on_refusal(&mut self, code: u8) {
         if self.hellos > *self.refused.get_or_insert(self.hellos) {
-            self.end(DtlsError::Failed(format!(
-                "the peer refuses the handshake with alert {code}"
-            )));
+            self.end(DtlsError::Alert(code));
         }
     }
 
@@ -253,9 +283,13 @@ impl Connection {
         if self.is_client && self.random.is_none() {
             self.random = out.latest_datagram().and_then(hello_random);
         }
-        if let Err(error) = result {
-            self.refusal = refusal(&error);
-            self.end(DtlsError::Failed(error.to_string()));
+        match result {
+            Err(error) if reason::is_harmless(&error) => self.awaits_answer = true,
+            Err(error) => {
+                self.refusal = refusal(&error);
+                self.end(reason::of(&error));
+            }
+            Ok(()) => {}
         }
         for event in events {
             match event {

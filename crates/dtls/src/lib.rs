@@ -16,6 +16,7 @@ mod hello;
 mod key;
 mod peers;
 mod places;
+mod reason;
 mod settings;
 mod timeouts;
 

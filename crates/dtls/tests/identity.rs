@@ -258,3 +258,52 @@ fn forged_icmp_ends_no_handshake() {
     net.settle();
     assert_eq!(net.hosts[0].connections(), 1);
 }
+
+/// Z's datagrams, or A's, and between them alerts of somebody else.
+#[test]
+fn forged_alerts_and_garbage_end_no_handshake() {
+    let forged = |code: [u8; 2]| [&[21, 254, 253, 0, 0, 0, 0, 0, 0, 0, 9, 0, 2][..], &code].concat();
+    let alone = [[2, 40], [2, 20], [1, 0], [1, 47]].map(forged);
+    let mut attacks = alone.to_vec();
+    // Behind a ChangeCipherSpec, which DTLS 1.3 discards.
+    attacks.push([&[20, 254, 253, 0, 0, 0, 0, 0, 0, 0, 9, 0, 1, 1][..], &alone[0]].concat());
+    for attack in attacks.iter().chain([&vec![22; 30], &vec![22]]) {
+        let mut net = Net::new(1, 7);
+        net.act(Some(0), |peers, now, effects| peers.connect(now, SERVER, effects));
+        while let Some((to, from, datagram)) = net.wire.pop_front() {
+            for bytes in [attack, &datagram, attack] {
+                net.act(to, |peers, now, effects| {
+                    peers.handle_datagram(now, from, bytes, effects)
+                });
+            }
+        }
+        assert!(net.ended.is_empty(), "{attack:?}: {:?}", net.ended);
+        assert_eq!((net.hosts[0].connections(), net.server.connections()), (1, 1));
+    }
+}
+
+/// A genuine alert ends the handshake when nothing else comes until the next retransmission.
+#[test]
+fn an_alert_without_an_answer_ends_the_handshake() {
+    let mut net = Net::new(1, 7);
+    net.act(Some(0), |peers, now, effects| peers.connect(now, SERVER, effects));
+    // The first answer is a HelloRetryRequest or a HelloVerifyRequest.
+    for _ in 0..2 {
+        let (to, from, datagram) = net.wire.pop_front().unwrap();
+        net.act(to, |peers, now, effects| {
+            peers.handle_datagram(now, from, &datagram, effects)
+        });
+    }
+    net.wire.clear();
+    let alert = [21, 254, 253, 0, 0, 0, 0, 0, 0, 0, 9, 0, 2, 2, 40];
+    net.act(Some(0), |peers, now, effects| {
+        peers.handle_datagram(now, SERVER, &alert, effects);
+    });
+    assert!(net.ended.is_empty(), "not at once");
+    while net.ended.is_empty() {
+        net.now = net.hosts[0].timeout().expect("a retransmission").max(net.now);
+        net.act(Some(0), Peers::handle_timeout);
+    }
+    assert_eq!(net.ended, [(Some(0), DtlsError::Alert(40))]);
+    assert_eq!(net.wire.len(), 1, "one retransmission");
+}

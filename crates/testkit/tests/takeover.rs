@@ -287,6 +287,41 @@ fn a_port_that_was_moved_by_somebody_else_is_left_again() {
     }
 }
 
+// A → DATA → Z's port; the translator gives Z another port
+// Z → HEARTBEAT (from the new port) → A, before each T3-rtx
+// A → DATA (T3-rtx) → Z's new port
+/// RFC 6951 §5.4: a peer that sends nothing but heartbeats is found at its new port. The port that answered last is tried only after the
+/// new one was asked.
+#[test]
+fn a_new_port_is_asked_before_the_former_one() {
+    let mut script = Script::new(quiet(), 1);
+    script.set_up();
+    let own = script.remote.port();
+    script.act(|association, now| {
+        association
+            .send(now, StreamId(0), "message".into(), SendOptions::default())
+            .expect("send");
+    });
+    assert_eq!(script.expect().destination.port(), own);
+    script.remote.set_port(own + 1);
+    for _ in 0..3 {
+        script.send(&[Chunk::Heartbeat(Heartbeat {
+            tlvs: Bytes::from_static(b"\0\x01\0\x08yoho"),
+        })]);
+        script.skip_answers();
+        script.advance_to_timeout();
+        assert_eq!(script.expect().destination.port(), own + 1);
+        script.remote.set_port(own + 2);
+        script.send(&[Chunk::Heartbeat(Heartbeat {
+            tlvs: Bytes::from_static(b"\0\x01\0\x08yoho"),
+        })]);
+        script.skip_answers();
+        script.advance_to_timeout();
+        assert_eq!(script.expect().destination.port(), own + 2);
+        script.remote.set_port(own + 1);
+    }
+}
+
 /// The same endpoint, from the same seed, with an association whose peer at this SCTP port is about to restart; returns the
 /// INIT ACK for the restart.
 fn about_to_restart(port: u16) -> (Script, InitAck) {

@@ -2,11 +2,8 @@
 
 use std::any::Any;
 use std::io;
-use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
-#[cfg(feature = "dtls")]
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
@@ -17,6 +14,7 @@ use anabranch_proto::{
 };
 use tokio::sync::Notify;
 
+use super::dtls::{Bond, Origin};
 use super::events::Events;
 use super::inbox::{Inbox, Input, Taken};
 use super::{Hub, lock};
@@ -45,11 +43,8 @@ const LARGE_ANSWER: usize = 64 << 10;
 pub(crate) struct Shared {
     pub(crate) hub: Arc<Hub>,
     pub(crate) id: AssociationId,
-    /// The peer's address at the begin.
-    pub(crate) remote: SocketAddr,
-    /// Why the DTLS connection ended.
-    #[cfg(feature = "dtls")]
-    pub(crate) dtls_ended: OnceLock<anabranch_dtls::DtlsError>,
+    /// The peer in the eyes of the layer below.
+    pub(crate) bond: Bond,
     /// Where the association's trace events go.
     watched: Watched,
     state: Mutex<State>,
@@ -147,9 +142,10 @@ impl Shared {
         id: AssociationId,
         core: Box<anabranch_proto::Association>,
         watched: Watched,
+        origin: Origin,
     ) -> Self {
         let max_datagrams = hub.max_datagrams();
-        let remote = core.remote_address();
+        let bond = Bond::new(core.remote_address(), origin);
         let state = State {
             core,
             buffer: Vec::new(),
@@ -173,9 +169,7 @@ impl Shared {
         Self {
             hub,
             id,
-            remote,
-            #[cfg(feature = "dtls")]
-            dtls_ended: OnceLock::new(),
+            bond,
             watched,
             state: Mutex::new(state),
             waiting: AtomicUsize::new(0),
@@ -337,7 +331,7 @@ impl Shared {
     fn conclude(&self, state: MutexGuard<'_, State>, after: Aftermath) {
         drop(state);
         if !after.unread.is_empty() {
-            self.hub.route_again(after.unread);
+            self.hub.route_again(after.unread, self.bond.origin());
         }
         if after.drive {
             self.drive.notify_one();
@@ -385,7 +379,7 @@ impl Shared {
                         Some(transmit) => {
                             let mut batch = outgoing(&transmit);
                             self.hub.capture_sent(now, &batch, &state.buffer);
-                            self.hub.seal(&mut batch, &mut state.buffer);
+                            self.hub.seal_for(self, &mut batch, &mut state.buffer);
                             (transmit.path, batch)
                         }
                         None => return Ok(true),
@@ -422,6 +416,7 @@ impl Shared {
                     let now = self.work(state, after);
                     if state.core.poll_timeout().is_some_and(|due| due <= now) {
                         state.core.handle_timeout(now);
+                        self.hub.doubt_dtls(&self, state);
                     }
                     self.drain(state, now, after);
                 });

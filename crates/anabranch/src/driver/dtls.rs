@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use anabranch_dtls::{DtlsConfig, DtlsError, Effects, Fingerprint, Peers};
 use anabranch_proto::{AssociationId, Dscp, EcnCodepoint, IcmpKind, IcmpMessage, PathError};
@@ -12,6 +12,7 @@ use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use super::association::{Shared, State};
 use super::{Hub, lock, stopped};
 use crate::pool::Pool;
 use crate::socket::{Datagram, Outgoing};
@@ -32,6 +33,62 @@ pub(super) struct DtlsDoor {
     pool: Pool,
 }
 
+/// So many timeouts in a row make an association with data in flight doubt its DTLS connection: a single one is often a lost packet. An
+/// association without data sends only a heartbeat in half a minute, and doubts its connection after the first that is not answered. So it
+/// does during set-up.
+const DOUBTS: u32 = 2;
+
+/// The certificate with which a packet came; `None` without DTLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Origin(Option<Fingerprint>);
+
+/// What binds an association to the DTLS connections of its peer. A peer is its certificate: the address changes when an address
+/// translator chooses another port, and somebody else may get the address.
+#[derive(Debug)]
+pub(crate) struct Bond {
+    /// The certificate of the packet that began the association, or that answered its INIT.
+    certificate: OnceLock<Fingerprint>,
+    /// The peer's present address.
+    address: Mutex<SocketAddr>,
+    /// Why the connection ended.
+    ended: OnceLock<DtlsError>,
+}
+
+impl Bond {
+    pub(super) fn new(remote: SocketAddr, origin: Origin) -> Self {
+        Self {
+            certificate: origin.0.map(OnceLock::from).unwrap_or_default(),
+            address: Mutex::new(key(remote)),
+            ended: OnceLock::new(),
+        }
+    }
+
+    /// Whether a packet with this origin is of the association's peer. The first packet decides which certificate that is.
+    pub(super) fn accepts(&self, origin: Origin) -> bool {
+        origin
+            .0
+            .is_none_or(|seen| *self.certificate.get_or_init(|| seen) == seen)
+    }
+
+    pub(super) fn origin(&self) -> Origin {
+        Origin(self.certificate())
+    }
+
+    /// The peer's certificate, if the peer has answered.
+    pub(crate) fn certificate(&self) -> Option<Fingerprint> {
+        self.certificate.get().copied()
+    }
+
+    /// The end of the connection, if it ended.
+    pub(crate) fn ended(&self) -> Option<DtlsError> {
+        self.ended.get().cloned()
+    }
+
+    fn address(&self) -> SocketAddr {
+        *lock(&self.address)
+    }
+}
+
 /// Limit of unused outputs. No more calls than this run at the same time on most machines.
 const KEPT: usize = 16;
 
@@ -44,6 +101,18 @@ impl DtlsDoor {
             wake: Notify::new(),
             spare: Mutex::default(),
             pool: Pool::default(),
+        }
+    }
+
+    /// Whether something still carries the packets of an association, after this end of a connection or a handshake with its peer.
+    fn carries(&self, peer: SocketAddr, bond: &Bond, reason: &DtlsError) -> bool {
+        let peers = lock(&self.peers);
+        match bond.certificate() {
+            Some(certificate) => peers.has(peer, certificate),
+            // The association waits for the answer to its INIT. A connection that is there may be dead; these reasons say that the
+            // handshake beside it has failed for good.
+            None if matches!(reason, DtlsError::Refused(_) | DtlsError::NothingThere) => false,
+            None => peers.peer(peer).is_some() || peers.is_in_handshake(peer),
         }
     }
 
@@ -91,14 +160,14 @@ fn key(address: SocketAddr) -> SocketAddr {
 }
 
 impl Hub {
-    /// Encrypts a batch that has not been sent yet. Without a complete connection nothing is left of it: the packet waits for the end of
-    /// the handshake, or is lost.
-    pub(super) fn seal(&self, batch: &mut Outgoing, buffer: &mut Vec<u8>) {
+    /// Encrypts a batch that has not been sent yet, for the peer with this certificate. Without a complete connection nothing is left of it:
+    /// the packet waits for the end of the handshake, or is lost.
+    pub(super) fn seal(&self, batch: &mut Outgoing, buffer: &mut Vec<u8>, to: Origin) {
         let Some(door) = &self.dtls else { return };
         let peer = key(batch.destination);
         let mut effects = door.call(|peers, now, effects| {
             for packet in buffer[..batch.len].chunks(batch.segment.max(1)) {
-                peers.send(now, peer, packet, effects);
+                peers.send_to(now, peer, to.0, packet, effects);
             }
         });
         (batch.len, batch.segment) = effects.take_batch(buffer).unwrap_or_else(|| {
@@ -111,14 +180,24 @@ impl Hub {
         door.reuse(effects);
     }
 
+    /// The same for the packets of an association, whose peer may have another port than before.
+    pub(super) fn seal_for(&self, association: &Shared, batch: &mut Outgoing, buffer: &mut Vec<u8>) {
+        if let Some(door) = &self.dtls {
+            self.follow(door, association, key(batch.destination));
+            self.seal(batch, buffer, association.bond.origin());
+        }
+    }
+
     /// Decrypts datagrams, if this endpoint has DTLS; else `keep` keeps their bytes.
     pub(super) fn unseal<P: AsRef<[u8]>>(
         &self,
         datagrams: impl Iterator<Item = Datagram<P>>,
         keep: impl Fn(P) -> Bytes,
-    ) -> Vec<Datagram> {
+    ) -> Vec<(Datagram, Origin)> {
         let Some(door) = &self.dtls else {
-            return datagrams.map(|datagram| datagram.keep(&keep)).collect();
+            return datagrams
+                .map(|datagram| (datagram.keep(&keep), Origin::default()))
+                .collect();
         };
         let mut clear = Vec::new();
         for datagram in datagrams {
@@ -129,11 +208,14 @@ impl Hub {
             for (_, answer) in effects.datagrams() {
                 self.send_sealed(datagram.local, datagram.remote, answer);
             }
-            clear.extend(effects.packets().map(|(_, packet)| Datagram {
-                local: datagram.local,
-                remote: datagram.remote,
-                ecn: datagram.ecn,
-                payload: door.pool.copy(packet),
+            clear.extend(effects.certified_packets().map(|(certificate, packet)| {
+                let clear = Datagram {
+                    local: datagram.local,
+                    remote: datagram.remote,
+                    ecn: datagram.ecn,
+                    payload: door.pool.copy(packet),
+                };
+                (clear, Origin(Some(certificate)))
             }));
             door.reuse(effects);
         }
@@ -175,31 +257,56 @@ impl Hub {
         }
     }
 
-    /// The certificate of a peer.
-    pub(crate) fn dtls_peer(&self, remote: SocketAddr) -> Option<Fingerprint> {
-        lock(&self.dtls.as_ref()?.peers).peer(key(remote))
+    /// A timer of an association expired. If the peer has not answered several times, its DTLS connection may be dead, although nothing
+    /// tells it: begins another one.
+    pub(super) fn doubt_dtls(&self, association: &Shared, state: &State) {
+        let Some(door) = &self.dtls else { return };
+        let sends = state.established && !state.dry;
+        let doubts = if sends { DOUBTS } else { 1 };
+        if state.core.unanswered_timeouts() < doubts {
+            return;
+        }
+        let (peer, certificate) = (key(state.core.remote_address()), association.bond.certificate());
+        self.send_all(&door.call(|peers, now, effects| peers.renew(now, peer, certificate, effects)));
     }
 
-    /// An association begins: its end depends on the connection of its peer.
-    pub(super) fn use_dtls(&self, remote: SocketAddr, id: AssociationId) {
-        if let Some(door) = &self.dtls {
-            let peer = key(remote);
-            lock(&door.users).entry(peer).or_default().push(id);
-            door.call(|peers, now, _| peers.hold(now, peer));
+    /// An association uses the connection with this address, which is kept as long as one does.
+    fn add_user(&self, door: &DtlsDoor, peer: SocketAddr, id: AssociationId) {
+        lock(&door.users).entry(peer).or_default().push(id);
+        door.call(|peers, now, _| peers.hold(now, peer));
+    }
+
+    fn remove_user(&self, door: &DtlsDoor, peer: SocketAddr, id: AssociationId) {
+        let mut users = lock(&door.users);
+        if let Entry::Occupied(mut user) = users.entry(peer) {
+            user.get_mut().retain(|other| *other != id);
+            if user.get().is_empty() {
+                user.remove();
+                self.send_all(&door.call(|peers, now, effects| peers.release(now, peer, effects)));
+            }
         }
     }
 
-    pub(super) fn leave_dtls(&self, remote: SocketAddr, id: AssociationId) {
+    /// The association now sends to this address.
+    fn follow(&self, door: &DtlsDoor, association: &Shared, peer: SocketAddr) {
+        let former = std::mem::replace(&mut *lock(&association.bond.address), peer);
+        if former != peer {
+            tracing::debug!(association = association.id.0, %former, %peer, "the peer has another address or UDP port");
+            self.remove_user(door, former, association.id);
+            self.add_user(door, peer, association.id);
+        }
+    }
+
+    /// An association begins: its end depends on the connection of its peer.
+    pub(super) fn use_dtls(&self, association: &Shared) {
         if let Some(door) = &self.dtls {
-            let peer = key(remote);
-            let mut users = lock(&door.users);
-            if let Entry::Occupied(mut user) = users.entry(peer) {
-                user.get_mut().retain(|other| *other != id);
-                if user.get().is_empty() {
-                    user.remove();
-                    self.send_all(&door.call(|peers, now, effects| peers.release(now, peer, effects)));
-                }
-            }
+            self.add_user(door, association.bond.address(), association.id);
+        }
+    }
+
+    pub(super) fn leave_dtls(&self, association: &Shared) {
+        if let Some(door) = &self.dtls {
+            self.remove_user(door, association.bond.address(), association.id);
         }
     }
 
@@ -236,14 +343,11 @@ impl Hub {
         }
     }
 
+    /// A connection or a handshake with this address ended: ends the associations that have no connection any more.
     fn end_users(self: &Arc<Self>, door: &DtlsDoor, peer: SocketAddr, reason: &DtlsError) {
         let Some(ids) = lock(&door.users).get(&peer).cloned() else {
             return;
         };
-        if lock(&door.peers).peer(peer).is_some() {
-            // The peer restarted: its new connection carries the packets.
-            return;
-        }
         tracing::debug!(%peer, %reason, "a DTLS connection ended");
         let associations: Vec<_> = {
             let registry = lock(&self.registry);
@@ -252,7 +356,10 @@ impl Hub {
                 .collect()
         };
         for association in associations {
-            let _ = association.dtls_ended.set(reason.clone());
+            if door.carries(peer, &association.bond, reason) {
+                continue;
+            }
+            let _ = association.bond.ended.set(reason.clone());
             let _ = association.try_with(|state, now| {
                 let paths = state.core.stats().paths;
                 if let Some(path) = paths.first() {
@@ -263,5 +370,7 @@ impl Hub {
     }
 }
 
+#[cfg(test)]
+mod swarm;
 #[cfg(test)]
 mod tests;

@@ -57,6 +57,7 @@ use crate::observe::Observers;
 use crate::socket::{Datagram, Outgoing, Socket, Transport};
 use association::Shared;
 use dtls::DtlsDoor;
+pub(crate) use dtls::Origin;
 use inbox::{Input, Taken};
 use link::LinkDoor;
 pub(crate) use link::LinkPlan;
@@ -345,7 +346,7 @@ impl Hub {
     }
 
     /// Sends the endpoint's answer to a packet without an association. If the socket is full, the answer is lost.
-    fn send_reply(&self, now: Timestamp, reply: &Reply) {
+    fn send_reply(&self, now: Timestamp, reply: &Reply, to: Origin) {
         let len = reply.packet.len();
         let mut outgoing = Outgoing {
             source: reply.source,
@@ -359,7 +360,7 @@ impl Hub {
         };
         self.capture_sent(now, &outgoing, &reply.packet);
         let mut packet = reply.packet.to_vec();
-        self.seal(&mut outgoing, &mut packet);
+        self.seal(&mut outgoing, &mut packet, to);
         if let Err(error) = self.try_send(&mut outgoing, &packet) {
             tracing::debug!(destination = %reply.destination, %error, "an answer was not sent");
         }
@@ -368,19 +369,19 @@ impl Hub {
     /// Lets the core route datagrams to the associations' inboxes. Associations to wake are added to `touched`.
     fn handle_datagrams(
         self: &Arc<Self>,
-        datagrams: impl Iterator<Item = Datagram>,
+        datagrams: impl Iterator<Item = (Datagram, Origin)>,
         local: SocketAddr,
         touched: &mut Touched,
     ) {
         let mut registry = lock(&self.registry);
         let now = registry.tick(self.now());
-        for Datagram {
-            local: local_ip,
-            remote,
-            ecn,
-            payload,
-        } in datagrams
-        {
+        for (datagram, origin) in datagrams {
+            let Datagram {
+                local: local_ip,
+                remote,
+                ecn,
+                payload,
+            } = datagram;
             if let Some(capture) = &self.observers.capture {
                 let to = SocketAddr::new(local_ip.unwrap_or(local.ip()), local.port());
                 capture.received(now, remote, to, &payload);
@@ -390,7 +391,7 @@ impl Hub {
                 continue;
             }
             let handling = registry.core.handle_datagram(now, local_ip, remote, payload, ecn);
-            self.act_on(&mut registry, now, handling, touched);
+            self.act_on(&mut registry, now, handling, origin, touched);
         }
     }
 
@@ -399,30 +400,38 @@ impl Hub {
         registry: &mut Registry,
         now: Timestamp,
         handling: Handling,
+        origin: Origin,
         touched: &mut Touched,
     ) {
         match handling {
             Handling::Done => {}
-            Handling::Reply(reply) => self.send_reply(now, &reply),
+            Handling::Reply(reply) => self.send_reply(now, &reply, origin),
             Handling::Deliver(id, inbound) => {
-                if let Some(association) = registry.associations.get(&id) {
+                let Some(association) = registry.associations.get(&id) else {
+                    return;
+                };
+                if association.bond.accepts(origin) {
                     let len = inbound.len();
                     touched.add(association, Input::Packet(inbound), len);
+                } else if let Some(refusal) = registry.core.refuse_other_peer(&inbound) {
+                    self.send_reply(now, &refusal, origin);
                 }
             }
-            Handling::Accept(id, association) => self.accept(registry, now, id, association, touched),
+            Handling::Accept(id, association) => {
+                self.accept(registry, now, (id, association), origin, touched);
+            }
         }
     }
 
-    /// Routes packets that an association did not handle because it had ended.
-    pub(crate) fn route_again(self: &Arc<Self>, packets: Vec<Inbound>) {
+    /// Routes packets that an association did not handle because it had ended; they came from its peer.
+    pub(crate) fn route_again(self: &Arc<Self>, packets: Vec<Inbound>, origin: Origin) {
         let mut touched = Touched::default();
         {
             let mut registry = lock(&self.registry);
             let now = registry.tick(self.now());
             for inbound in packets {
                 let handling = registry.core.handle_inbound(now, inbound);
-                self.act_on(&mut registry, now, handling, &mut touched);
+                self.act_on(&mut registry, now, handling, origin, &mut touched);
             }
         }
         touched.wake();
@@ -449,8 +458,8 @@ impl Hub {
         self: &Arc<Self>,
         registry: &mut Registry,
         now: Timestamp,
-        id: AssociationId,
-        mut association: Box<anabranch_proto::Association>,
+        (id, mut association): (AssociationId, Box<anabranch_proto::Association>),
+        origin: Origin,
         touched: &mut Touched,
     ) {
         let full = registry.backlog.len() >= self.limits.backlog
@@ -465,7 +474,7 @@ impl Hub {
             while let Some(transmit) = association.poll_transmit(now, &mut buffer, 1) {
                 let mut outgoing = association::outgoing(&transmit);
                 self.capture_sent(now, &outgoing, &buffer);
-                self.seal(&mut outgoing, &mut buffer);
+                self.seal(&mut outgoing, &mut buffer, origin);
                 // If the socket is full, this ABORT is lost. The peer's next packet causes another ABORT.
                 let _ = self.try_send(&mut outgoing, &buffer);
                 buffer.clear();
@@ -475,18 +484,19 @@ impl Hub {
             }
             return;
         }
-        let shared = self.adopt(registry, id, association);
+        let shared = self.adopt(registry, id, association, origin);
         touched.associations.push(Arc::clone(&shared));
         registry.backlog.push_back(Association::new(shared));
         self.acceptable.notify_waiters();
     }
 
-    /// Stores an association of the core, and starts its task.
+    /// Stores an association of the core, and starts its task. `origin` is that of the packet that began it.
     pub(crate) fn adopt(
         self: &Arc<Self>,
         registry: &mut Registry,
         id: AssociationId,
         mut association: Box<anabranch_proto::Association>,
+        origin: Origin,
     ) -> Arc<Shared> {
         let now = registry.tick(self.now());
         // The endpoint must know all addresses of the peer before the association answers: the peer may send from any of them.
@@ -495,11 +505,11 @@ impl Hub {
         }
         let remote = association.remote_address();
         let watched = self.observers.watch(id, remote);
-        self.use_dtls(remote, id);
         association.set_tracing(watched.level());
         let (port, _) = association.ports();
         *registry.ports.entry(port).or_default() += 1;
-        let shared = Arc::new(Shared::new(Arc::clone(self), id, association, watched));
+        let shared = Arc::new(Shared::new(Arc::clone(self), id, association, watched, origin));
+        self.use_dtls(&shared);
         registry.associations.insert(id, Arc::clone(&shared));
         tokio::spawn(Arc::clone(&shared).drive());
         shared
@@ -523,7 +533,7 @@ impl Hub {
         let mut registry = lock(&self.registry);
         registry.last_in_order = in_order;
         if let Some(association) = registry.associations.remove(&id) {
-            self.leave_dtls(association.remote, id);
+            self.leave_dtls(&association);
         }
         if let Entry::Occupied(mut entry) = registry.ports.entry(port) {
             *entry.get_mut() -= 1;

@@ -4,30 +4,58 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anabranch_proto::{AssociationId, IcmpMessage};
+use anabranch_proto::IcmpMessage;
 use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::Hub;
+use super::association::{Shared, State};
 use crate::socket::{Datagram, Outgoing};
 
 pub(super) type DtlsDoor = Infallible;
 
+/// The certificate with which a packet came: there is none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Origin;
+
+/// What binds an association to a certificate: nothing.
+#[derive(Debug)]
+pub(crate) struct Bond;
+
+#[allow(clippy::unused_self, reason = "the signatures are those with the feature")]
+impl Bond {
+    pub(super) fn new(_remote: SocketAddr, _origin: Origin) -> Self {
+        Self
+    }
+
+    pub(super) fn accepts(&self, _origin: Origin) -> bool {
+        true
+    }
+
+    pub(super) fn origin(&self) -> Origin {
+        Origin
+    }
+}
+
 #[allow(clippy::unused_self, reason = "the signatures are those with the feature")]
 impl Hub {
-    pub(super) fn seal(&self, _batch: &mut Outgoing, _buffer: &mut Vec<u8>) {}
+    pub(super) fn seal(&self, _batch: &mut Outgoing, _buffer: &mut Vec<u8>, _to: Origin) {}
+
+    pub(super) fn seal_for(&self, _association: &Shared, _batch: &mut Outgoing, _buffer: &mut Vec<u8>) {}
 
     pub(super) fn unseal<P>(
         &self,
         datagrams: impl Iterator<Item = Datagram<P>>,
         keep: impl Fn(P) -> Bytes,
-    ) -> impl Iterator<Item = Datagram> {
-        datagrams.map(move |datagram| datagram.keep(&keep))
+    ) -> impl Iterator<Item = (Datagram, Origin)> {
+        datagrams.map(move |datagram| (datagram.keep(&keep), Origin))
     }
 
-    pub(super) fn use_dtls(&self, _remote: SocketAddr, _id: AssociationId) {}
+    pub(super) fn doubt_dtls(&self, _association: &Shared, _state: &State) {}
 
-    pub(super) fn leave_dtls(&self, _remote: SocketAddr, _id: AssociationId) {}
+    pub(super) fn use_dtls(&self, _association: &Shared) {}
+
+    pub(super) fn leave_dtls(&self, _association: &Shared) {}
 
     pub(super) fn dtls_icmp(&self, _message: &IcmpMessage) {}
 

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::encryption::Encrypt;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::local::Local;
@@ -70,6 +71,7 @@ pub(crate) struct ListenArgs {
 #[derive(Debug)]
 struct Job {
     output: Output,
+    encrypt: Encrypt,
     echo: bool,
     /// The reliability policy of the echoes.
     reliability: Reliability,
@@ -119,6 +121,7 @@ pub(crate) async fn run(args: ListenArgs, interrupt: Interrupt) -> Result<(), Fa
     let begun = Instant::now();
     let job = Arc::new(Job {
         output: args.observe.output(),
+        encrypt: args.carry.encrypt.clone(),
         echo: args.echo,
         reliability: args.persist.reliability(),
         directory: args.output.clone(),
@@ -208,6 +211,7 @@ impl Job {
         let remote = association.remote_addr();
         let number = self.counter.fetch_add(1, Ordering::Relaxed);
         let mut tally = Tally::default();
+        let encryption = self.introduce(remote, &association);
         let mut sink = None;
         let mut stop = self.stop.subscribe();
         let result = tokio::select! {
@@ -229,11 +233,21 @@ impl Job {
         self.tell(
             remote,
             &tally,
-            &association.stats(),
+            (&association.stats(), encryption),
             stored.as_ref(),
             result.as_ref().err().map(String::as_str),
         );
         (tally, result.is_ok())
+    }
+
+    /// Prints the certificate of a peer whose messages are encrypted; returns the same facts.
+    fn introduce(&self, remote: SocketAddr, association: &Association) -> Value {
+        let (encrypted, facts) = self.encrypt.describe(association);
+        if !facts.is_null() {
+            let record = json!({ "event": "connected", "remote": remote.to_string(), "encryption": facts });
+            self.output.fact(format!("{remote}: {encrypted}"), &record);
+        }
+        facts
     }
 
     async fn receive_all(
@@ -316,7 +330,7 @@ impl Job {
         &self,
         remote: SocketAddr,
         tally: &Tally,
-        stats: &AssociationStats,
+        (stats, encryption): (&AssociationStats, Value),
         stored: Option<&sink::Stored>,
         problem: Option<&str>,
     ) {
@@ -348,6 +362,7 @@ impl Job {
             "sha256": stored.map(|stored| stored.sha256.as_str()),
             "orderly": problem.is_none(), "graceful": problem.is_none(), "problem": problem,
             "partial_reliability": reliability::to_json(&stats.counters), "negotiated": negotiated::to_json(stats),
+            "encryption": encryption,
         });
         self.output.fact(text, &record);
     }

@@ -264,6 +264,23 @@ impl Endpoint {
         }
     }
 
+    /// The answer to a packet that [`Endpoint::handle_datagram`] routed to an association, although the layer below SCTP knows that another
+    /// peer than that of the association sent it, as DTLS knows by the certificate (RFC 8261). An INIT, which would restart the association,
+    /// is refused with an ABORT; other packets have no answer.
+    #[must_use]
+    pub fn refuse_other_peer(&self, inbound: &Inbound) -> Option<Reply> {
+        let reason =
+            Bytes::from_static(b"an association of another certificate has this address and these ports");
+        match Chunk::decode(inbound.leading()?) {
+            Ok(Chunk::Init(init)) if inbound.is_lone_init() && init.initiate_tag.0 != 0 => Some(refuse(
+                inbound,
+                init.initiate_tag,
+                &[Cause::UserInitiatedAbort(reason)],
+            )),
+            _ => None,
+        }
+    }
+
     /// The association that an ICMP message is about, by the ports and the destination of the packet that it quotes
     /// (RFC 9260 §10, ICMP5); `None` if there is none. Pass the message to [`Association::handle_icmp`], which verifies the quoted packet.
     #[must_use]

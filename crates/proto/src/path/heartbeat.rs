@@ -77,6 +77,7 @@ impl Path {
             nonce: random.next_u64(),
         };
         self.heartbeat.pending = Some(info);
+        self.on_asked();
         if config.retransmissions.fails_potentially() {
             self.heartbeat.due = Some(now + self.rtt.rto());
         } else {

@@ -113,6 +113,8 @@ struct Ports {
     arrived: u16,
     /// The source port of the last packet that answered this endpoint.
     answered: u16,
+    /// The port to which the packet went that the running T3-rtx or the pending heartbeat is about.
+    asked: u16,
 }
 
 /// The longest time for which a receiver is expected to delay an acknowledgement. RFC 9260 §6.2 allows 500 ms; the RFC and
@@ -149,6 +151,7 @@ impl Path {
             ports: Ports {
                 arrived: remote.port(),
                 answered: remote.port(),
+                asked: remote.port(),
             },
             removed: false,
             state: PathState::Unconfirmed,
@@ -200,12 +203,25 @@ impl Path {
         self.ports.answered = self.ports.arrived;
     }
 
-    /// No answer arrived: uses the port of the last answer and the port of the last packet alternately.
+    /// No answer arrived: uses the port of the last answer and the port of the last packet alternately. A port to which nothing has gone that
+    /// wants an answer stays in use: it is that of a packet which has arrived since.
     pub(crate) fn try_other_port(&mut self) {
-        let Ports { arrived, answered } = self.ports;
+        let Ports {
+            arrived,
+            answered,
+            asked,
+        } = self.ports;
         let arrived_failed = self.remote.port() == arrived;
-        self.remote
-            .set_port(if arrived_failed { answered } else { arrived });
+        if self.remote.port() == asked {
+            self.remote
+                .set_port(if arrived_failed { answered } else { arrived });
+        }
+        self.on_asked();
+    }
+
+    /// A packet that wants an answer goes to the present port.
+    pub(crate) fn on_asked(&mut self) {
+        self.ports.asked = self.remote.port();
     }
 
     /// Whether the congestion window lets another packet with DATA out (§6.1 B).
@@ -528,6 +544,7 @@ impl Path {
 
     pub(crate) fn start_t3(&mut self, now: Timestamp) {
         self.t3 = Some(now + self.rtt.rto());
+        self.on_asked();
     }
 
     /// Copies that left two round-trip times ago are no longer in the network. Called before data is sent.

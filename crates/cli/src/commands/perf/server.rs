@@ -15,6 +15,7 @@ use super::control::Control;
 use super::plan::{MAX_JOINED, Plan, Role};
 use super::report::Voice;
 use super::session::Session;
+use crate::encryption::Encrypt;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::negotiated;
@@ -30,6 +31,7 @@ const HURRY: Duration = Duration::from_secs(4);
 #[derive(Debug)]
 struct Server {
     output: Output,
+    encrypt: Encrypt,
     interval: Option<Duration>,
     counter: AtomicU64,
     interrupt: Interrupt,
@@ -58,6 +60,7 @@ pub(super) async fn run(args: ServerArgs, interrupt: Interrupt) -> Result<(), Fa
     let output = args.observe.output();
     let server = Arc::new(Server {
         output,
+        encrypt: args.carry.encrypt.clone(),
         interval: super::interval(args.interval),
         counter: AtomicU64::new(1),
         interrupt,
@@ -146,11 +149,16 @@ impl Server {
             },
             () = self.interrupt.wait() => return failed("the server was stopped".to_owned()),
         };
+        let (encrypted, encryption) = self.encrypt.describe(&association);
+        let mut text = format!("{remote}: {}", plan.describe());
+        if !encryption.is_null() {
+            text.push_str(&format!("; {encrypted}"));
+        }
         let record = json!({
             "event": "client", "remote": remote.to_string(), "plan": plan.to_json(),
-            "negotiated": negotiated::to_json(&association.stats()),
+            "negotiated": negotiated::to_json(&association.stats()), "encryption": encryption,
         });
-        voice.fact(&format!("{remote}: {}", plan.describe()), record);
+        voice.fact(&text, record);
         if let Err(error) = Control::Ready.send(&association).await {
             return failed(error.to_string());
         }
