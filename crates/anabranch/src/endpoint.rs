@@ -220,7 +220,6 @@ impl Endpoint {
             let _ = association.try_with(|state, now| state.core.shutdown(now));
         }
         hub.stopped().await;
-        hub.link_empty().await;
         hub.flush_records();
     }
 

@@ -115,12 +115,13 @@ impl LinkedSocket {
         }
     }
 
-    /// Waits until the outward link is empty.
+    /// Waits until the outward link is empty, and carries datagrams itself meanwhile, so that the wait also ends if nothing runs
+    /// [`LinkedSocket::carry`] any more.
     pub async fn drained(&self) {
         let next = || self.lock().outward.next_event();
         while let Some(next) = next() {
-            // The runtime's timers have a resolution of 1 ms.
-            tokio::time::sleep_until((self.instant(next) + Duration::from_millis(1)).into()).await;
+            tokio::time::sleep_until(self.instant(next).into()).await;
+            self.take_due();
         }
     }
 
@@ -251,5 +252,23 @@ mod tests {
         linked.drained().await;
         assert!(peer.try_recv_from(&mut buffer).is_err());
         carrying.abort();
+    }
+
+    /// As at the end of a visit: whoever carried is gone, and the last datagrams are in the link.
+    #[tokio::test]
+    async fn the_last_datagrams_leave_without_a_carrier() {
+        let peer = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let own = socket.local_addr().unwrap();
+        let config = LinkConfig::default().with_delay(Duration::from_millis(20));
+        let linked = LinkedSocket::new(socket, own, &config, 1);
+        linked
+            .try_send(&Transmit::new(peer.local_addr().unwrap(), b"bye"))
+            .unwrap();
+        let drained = tokio::time::timeout(Duration::from_secs(60), linked.drained()).await;
+        assert!(drained.is_ok(), "nobody takes them out");
+        let mut buffer = vec![0; DATAGRAM];
+        let (len, _) = peer.recv_from(&mut buffer).await.unwrap();
+        assert_eq!(&buffer[..len], b"bye");
     }
 }

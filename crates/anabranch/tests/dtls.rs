@@ -298,3 +298,15 @@ async fn several_paths_are_a_clear_error() {
         assert!(matches!(error, BindError::Dtls(_)), "{error}");
     }
 }
+
+/// The alerts that end the connections leave the link before the endpoint's tasks end, and no task waits for a packet that came later.
+#[tokio::test]
+async fn the_last_alert_leaves_the_link() {
+    for _ in 0..20 {
+        let pair = pair(|builder| builder.link("delay=1ms".parse().unwrap(), 4)).await;
+        within(20, pair.ours.shutdown()).await.unwrap();
+        within(20, pair.client.close()).await;
+        let (outward, _) = pair.client.link_stats().unwrap();
+        assert_eq!(outward.delivered, outward.offered);
+    }
+}

@@ -335,11 +335,15 @@ impl Hub {
             tokio::select! {
                 () = door.wake.notified() => {}
                 () = tokio::time::sleep_until(next.unwrap_or(far)) => {}
-                () = stopped(&mut stop) => {
-                    self.send_all(&door.call(|peers, now, effects| peers.close_all(now, effects)));
-                    return;
-                }
+                () = stopped(&mut stop) => return,
             }
+        }
+    }
+
+    /// Tells all peers that their connections end. The endpoint's tasks still run, so that the alerts leave an in-process link.
+    pub(super) fn close_dtls(&self) {
+        if let Some(door) = &self.dtls {
+            self.send_all(&door.call(|peers, now, effects| peers.close_all(now, effects)));
         }
     }
 

@@ -13,11 +13,9 @@ use anabranch_proto::{Dscp, Timestamp};
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 
-use super::{Hub, Touched, lock, stopped};
+use super::{Hub, Stop, Touched, lock, stopped};
 use crate::socket::{Datagram, MAX_BATCH, Outgoing};
 
-/// The resolution of the runtime's timers.
-const TICK: Duration = Duration::from_millis(1);
 /// How long the endpoint waits for the SHUTDOWN ACK that a peer retransmits after the loss of the SHUTDOWN COMPLETE. With an
 /// RTO.Min of 1 s, the third retransmission comes after 7 s.
 const LAST_ANSWER: Duration = Duration::from_secs(8);
@@ -42,6 +40,8 @@ pub(super) struct LinkDoor {
     lost_last: Mutex<Option<Timestamp>>,
     /// A packet was put into a link.
     wake: Notify,
+    /// The task that takes packets out has ended: what is put in later leaves no more.
+    ended: watch::Sender<bool>,
 }
 
 /// A link, in both directions.
@@ -117,6 +117,7 @@ impl LinkDoor {
             links: Mutex::new(plans.into_iter().map(BothWays::new).collect()),
             lost_last: Mutex::default(),
             wake: Notify::new(),
+            ended: watch::Sender::new(false),
         })
     }
 
@@ -226,13 +227,6 @@ impl LinkDoor {
         let links = lock(&self.links);
         links.iter().filter_map(BothWays::next_event).min()
     }
-
-    /// When the next sent packet leaves a link.
-    fn next_outward(&self) -> Option<Timestamp> {
-        let links = lock(&self.links);
-        let next = links.iter().filter_map(|link| link.outward.link.next_event());
-        next.min()
-    }
 }
 
 impl Hub {
@@ -244,16 +238,26 @@ impl Hub {
         }
     }
 
-    /// Waits until all sent packets have left the link.
-    pub(crate) async fn link_empty(&self) {
-        let next = || self.link.as_ref().and_then(LinkDoor::next_outward);
-        while let Some(next) = next() {
-            tokio::time::sleep_until(self.instant(next) + TICK).await;
+    /// Waits until the links are empty after the stop. It waits for the end of [`Hub::carry`], not for empty links: nobody would empty
+    /// them if a packet came later, or if the runtime ended that task.
+    pub(super) async fn carried(&self) {
+        if let Some(link) = &self.link {
+            stopped(&mut link.ended.subscribe()).await;
         }
     }
 
-    /// Takes packets out of the links when they are due: sends them, or handles them as received.
-    pub(super) async fn carry(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+    /// The task that takes packets out of the links when they are due: it sends them, or handles them as received. After the stop it ends as
+    /// soon as the links are empty.
+    pub(super) fn carry(self: Arc<Self>, stop: watch::Receiver<bool>) -> impl Future<Output = ()> + Send {
+        // Also if the runtime drops the task before it begins.
+        let ended = self.link.as_ref().map(|link| Stop(link.ended.clone()));
+        async move {
+            let _ended = ended;
+            self.carry_until(stop).await;
+        }
+    }
+
+    async fn carry_until(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let Some(link) = &self.link else { return };
         let (mut outward, mut inward, mut touched) = (Vec::new(), Vec::new(), Touched::default());
         let mut buffer = Vec::new();
@@ -419,5 +423,37 @@ mod tests {
         mixed[3].dscp = Dscp::EF;
         let lengths: Vec<_> = groups(&mixed).map(<[Packet]>::len).collect();
         assert_eq!(lengths, [2, 1, 1, 1]);
+    }
+
+    async fn turns() {
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// As an alert of DTLS that is sent while the endpoint stops: nothing takes it out of the link.
+    #[tokio::test]
+    async fn a_packet_after_the_end_of_the_links_task_holds_up_no_close() {
+        let link = "delay=10ms".parse().expect("a link");
+        let builder = crate::Endpoint::builder().link(link, 1);
+        let endpoint = builder.bind("127.0.0.1:0").await.expect("a socket on loopback");
+        endpoint.close().await;
+        turns().await;
+        let mut late = Outgoing {
+            source: None,
+            destination: SocketAddr::from(([127, 0, 0, 1], 9)),
+            len: 4,
+            segment: 4,
+            may_fragment: false,
+            ecn: Ecn::NotEct,
+            dscp: Dscp::default(),
+            sent: 0,
+        };
+        endpoint.hub().try_send(&mut late, b"late").expect("the link takes it");
+        tokio::select! {
+            biased;
+            () = endpoint.close() => {}
+            () = turns() => panic!("it waits for a task that has ended"),
+        }
     }
 }

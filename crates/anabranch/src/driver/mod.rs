@@ -556,6 +556,7 @@ impl Hub {
         }
         let stop = Stop(self.stop.clone());
         if self.limits.linger.is_zero() && self.link.is_none() {
+            self.close_dtls();
             return;
         }
         // Without a runtime the tasks have already ended.
@@ -567,13 +568,15 @@ impl Hub {
                 if in_order {
                     hub.wait_for_shutdown_acks().await;
                 }
+                hub.close_dtls();
             });
         }
     }
 
-    /// Waits until the endpoint is closed, its associations have ended, and the time to linger is over.
+    /// Waits until the endpoint is closed, its associations have ended, the time to linger is over, and the in-process link is empty.
     pub(crate) async fn stopped(&self) {
         stopped(&mut self.stop.subscribe()).await;
+        self.carried().await;
     }
 
     /// Accepts no more associations. The endpoint stops when its last association has ended.

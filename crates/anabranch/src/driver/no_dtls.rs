@@ -59,5 +59,7 @@ impl Hub {
 
     pub(super) fn dtls_icmp(&self, _message: &IcmpMessage) {}
 
+    pub(super) fn close_dtls(&self) {}
+
     pub(super) async fn keep_dtls(self: Arc<Self>, _stop: watch::Receiver<bool>) {}
 }

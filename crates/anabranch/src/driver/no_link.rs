@@ -44,7 +44,7 @@ impl LinkDoor {
 impl Hub {
     pub(super) async fn wait_for_shutdown_acks(&self) {}
 
-    pub(crate) async fn link_empty(&self) {}
+    pub(super) async fn carried(&self) {}
 
     pub(super) async fn carry(self: Arc<Self>, _stop: watch::Receiver<bool>) {}
 }
