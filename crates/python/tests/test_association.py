@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import gc
+import math
 import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import cast
 
 import anabranch
@@ -384,6 +386,31 @@ async def test_errors_have_the_texts_of_the_library() -> None:
         assert issubclass(error, ConnectionError) and issubclass(error, anabranch.Error)
     assert issubclass(anabranch.SettingError, ValueError)
     assert issubclass(anabranch.ConnectTimeoutError, TimeoutError)
+
+
+async def test_times_name_their_unit() -> None:
+    times = ["heartbeat_interval", "idle_timeout", "low_priority_delay", "rto_initial", "rto_max", "rto_min", "shutdown_guard"]
+    for name in times:
+        with pytest.raises(anabranch.SettingError, match=f"{name} cannot be 100000.* is in seconds.*milliseconds=100000"):
+            await anabranch.bind("127.0.0.1:0", settings=anabranch.Settings(**{name: 100_000}))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"low_priority_delay cannot be 20: .* 20 ms are 0.02 or timedelta\(milliseconds=20\)"):
+        await anabranch.bind("127.0.0.1:0", settings=anabranch.Settings(low_priority_delay=20))
+    with pytest.raises(anabranch.SettingError, match="linger cannot be 500"):
+        await anabranch.bind("127.0.0.1:0", linger=500)
+    settings = anabranch.Settings(
+        low_priority_delay=timedelta(milliseconds=20),
+        heartbeat_interval=math.inf,
+        idle_timeout=timedelta(days=7),
+        rto_min=timedelta(milliseconds=200),
+    )
+    seconds = {"low_priority_delay": 0.02, "heartbeat_interval": math.inf, "idle_timeout": 604_800.0, "rto_min": 0.2}
+    assert settings.changed() == seconds
+    async with await anabranch.bind("127.0.0.1:0", settings=settings, linger=timedelta(0)):
+        pass
+    async with pair() as (client, _):
+        with pytest.raises(anabranch.SettingError, match="lifetime cannot be 150"):
+            await client.send(0, "x", lifetime=150)
+        await client.send(0, "x", lifetime=timedelta(seconds=150))
 
 
 async def test_a_closed_endpoint_accepts_nothing() -> None:

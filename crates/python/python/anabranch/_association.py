@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
@@ -12,6 +11,7 @@ from anabranch._errors import Error, SettingError
 from anabranch._incoming import Incoming
 from anabranch._loop import fair, finish
 from anabranch._native import Certificate, Message
+from anabranch._times import Time, seconds
 from anabranch._types import EVENTS, AssociationStats, Event, Settings, StreamStats
 
 #: What `send` accepts. Text is sent as UTF-8.
@@ -21,15 +21,10 @@ Data = bytes | bytearray | memoryview | str
 DEFAULT_UDP_PORT = 9899
 
 
-def seconds(time: float | timedelta | None) -> float | None:
-    """A time in seconds."""
-    return time.total_seconds() if isinstance(time, timedelta) else time
-
-
 def _options(
     *,
     ordered: bool = True,
-    lifetime: float | timedelta | None = None,
+    lifetime: Time | None = None,
     retransmissions: int | None = None,
     buffer_priority: int | None = None,
     ppid: int = 0,
@@ -40,7 +35,7 @@ def _options(
 ) -> _native.Options:
     return _native.Options(
         unordered=not ordered,
-        lifetime=seconds(lifetime),
+        lifetime=seconds("lifetime", lifetime),
         retransmissions=retransmissions,
         buffer_priority=buffer_priority,
         ppid=ppid,
@@ -139,7 +134,7 @@ class Association(Incoming[Message]):
         message: Data,
         *,
         ordered: bool = True,
-        lifetime: float | timedelta | None = None,
+        lifetime: Time | None = None,
         retransmissions: int | None = None,
         buffer_priority: int | None = None,
         ppid: int = 0,
@@ -152,7 +147,7 @@ class Association(Incoming[Message]):
 
         If the task is cancelled, the message was not accepted. At most one of the first three options may be given:
 
-        lifetime: seconds after which the message is neither sent nor retransmitted.
+        lifetime: the time, in seconds or as a `timedelta`, after which the message is neither sent nor retransmitted.
         retransmissions: how often each chunk of the message may be retransmitted.
         buffer_priority: if the send buffer is full, the message is abandoned for a message with a lower number (RFC 7496 §3.2).
         ordered: False delivers the message as soon as it arrives, whatever was sent before.
@@ -198,7 +193,7 @@ class Association(Incoming[Message]):
         stream: int,
         *,
         ordered: bool = True,
-        lifetime: float | timedelta | None = None,
+        lifetime: Time | None = None,
         retransmissions: int | None = None,
         buffer_priority: int | None = None,
         ppid: int = 0,
@@ -415,7 +410,7 @@ async def _bind(
     fingerprints: Sequence[str] | None,
     backlog: int | None = None,
     max_associations: int | None = None,
-    linger: float | None = None,
+    linger: Time | None = None,
 ) -> Endpoint:
     if fingerprints is not None and certificate is None:
         raise SettingError("fingerprints without a certificate: give both, or the endpoint does not encrypt")
@@ -425,7 +420,8 @@ async def _bind(
     if "local_addresses" in changed:
         changed["local_addresses"] = list(changed["local_addresses"])
     known = None if fingerprints is None else list(fingerprints)
-    begun = _native.bind(list(addresses), remote, changed, certificate, known, backlog, max_associations, linger)
+    lingers = seconds("linger", linger)
+    begun = _native.bind(list(addresses), remote, changed, certificate, known, backlog, max_associations, lingers)
     return Endpoint(await finish(begun))
 
 
@@ -436,7 +432,7 @@ async def bind(
     fingerprints: Sequence[str] | None = None,
     backlog: int | None = None,
     max_associations: int | None = None,
-    linger: float | None = None,
+    linger: Time | None = None,
 ) -> Endpoint:
     """Binds an endpoint to an address and UDP port such as "0.0.0.0:9899"; port 0 means any free port.
 

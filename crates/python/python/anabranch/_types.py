@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from anabranch._times import LONGEST, Time, seconds
+
 Scheduler = Literal[
     "first_come_first_served",
     "round_robin",
@@ -20,7 +22,8 @@ PathState = Literal["unconfirmed", "active", "potentially_failed", "inactive"]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings of an endpoint. `None` means the default of the Rust library. Times are in seconds, sizes in bytes.
+    """The settings of an endpoint. `None` means the default of the Rust library. Sizes are in bytes. A time is a
+    `datetime.timedelta`, or a number of seconds. A number that is too large to be meant in seconds is refused.
 
     The names are those of `anabranch::Config`, whose documentation has the meanings, ranges and defaults.
     """
@@ -42,7 +45,7 @@ class Settings:
     #: Which stream sends next (RFC 8260 §3). Default "priority".
     scheduler: Scheduler | None = None
     #: The longest delay that data of lower priority may add to urgent messages.
-    low_priority_delay: float | None = None
+    low_priority_delay: Time | None = None
     #: The addresses that peers learn. `bind` with several addresses sets them.
     local_addresses: Sequence[str] | None = None
     #: Whether several paths are used at once: "off" (default), "cmt" or "eca".
@@ -68,13 +71,13 @@ class Settings:
     #: The largest IP packet that path MTU discovery tries.
     path_mtu_limit: int | None = None
     #: `HB.interval`; `math.inf` turns heartbeats off.
-    heartbeat_interval: float | None = None
+    heartbeat_interval: Time | None = None
     #: `RTO.Initial`.
-    rto_initial: float | None = None
+    rto_initial: Time | None = None
     #: `RTO.Min`.
-    rto_min: float | None = None
+    rto_min: Time | None = None
     #: `RTO.Max`.
-    rto_max: float | None = None
+    rto_max: Time | None = None
     #: `Association.Max.Retrans`.
     association_max_retrans: int | None = None
     #: `Path.Max.Retrans`.
@@ -82,14 +85,16 @@ class Settings:
     #: `Max.Init.Retransmits`.
     max_init_retransmits: int | None = None
     #: The time limit of a shutdown (T5-shutdown-guard).
-    shutdown_guard: float | None = None
+    shutdown_guard: Time | None = None
     #: An association without messages for this time is shut down; `math.inf` means never.
-    idle_timeout: float | None = None
+    idle_timeout: Time | None = None
 
     def changed(self) -> dict[str, Any]:
-        """The fields that are not `None`."""
+        """The fields that are not `None`, with times in seconds."""
         values = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
-        return {name: value for name, value in values if value is not None}
+        return {
+            name: seconds(name, value) if name in LONGEST else value for name, value in values if value is not None
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

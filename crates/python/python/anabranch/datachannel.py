@@ -12,14 +12,14 @@ One peer makes an offer, and the other one an answer. The program takes each tex
 
 from __future__ import annotations
 
-from datetime import timedelta
 from types import TracebackType
 
 from anabranch import _native
-from anabranch._association import Data, seconds
+from anabranch._association import Data
 from anabranch._incoming import Incoming
 from anabranch._loop import fair, finish
 from anabranch._native import Certificate
+from anabranch._times import Time, seconds
 from anabranch._types import AssociationStats, Settings
 
 __all__ = ["NORMAL_PRIORITY", "DataChannel", "PeerConnection", "answer", "offer"]
@@ -90,7 +90,7 @@ class PeerConnection(Incoming["DataChannel"]):
         *,
         protocol: str = "",
         ordered: bool = True,
-        lifetime: float | timedelta | None = None,
+        lifetime: Time | None = None,
         retransmissions: int | None = None,
         priority: int = NORMAL_PRIORITY,
         negotiated: int | None = None,
@@ -98,7 +98,7 @@ class PeerConnection(Incoming["DataChannel"]):
         """Opens a channel, and waits until the peer confirms it.
 
         ordered: whether messages arrive in the order in which they were sent.
-        lifetime: seconds after which a message is neither sent nor retransmitted.
+        lifetime: the time, in seconds or as a `timedelta`, after which a message is neither sent nor retransmitted.
         retransmissions: how often each chunk of a message may be retransmitted. Only one of both may be given.
         priority: channels of a higher priority are served first: 128 (below normal), 256 (normal), 512 (high), 1,024 (extra high).
         negotiated: the number of a channel that both peers open without a message about it.
@@ -107,7 +107,7 @@ class PeerConnection(Incoming["DataChannel"]):
             label,
             protocol=protocol,
             ordered=ordered,
-            lifetime=seconds(lifetime),
+            lifetime=seconds("lifetime", lifetime),
             retransmissions=retransmissions,
             priority=priority,
             negotiated=negotiated,

@@ -1,0 +1,37 @@
+"""Times as arguments: seconds as a number, or a `datetime.timedelta`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from math import inf
+
+from anabranch._errors import SettingError
+
+#: A time: seconds, or a `timedelta`.
+Time = float | timedelta
+
+#: The longest times, in seconds, that are accepted as a number. A larger number is probably one of milliseconds; a `timedelta` of any length
+#: is accepted, because it names its unit.
+LONGEST = {
+    "heartbeat_interval": 3600,
+    "idle_timeout": 86_400,
+    "lifetime": 60,
+    "linger": 60,
+    "low_priority_delay": 1,
+    "rto_initial": 60,
+    "rto_max": 600,
+    "rto_min": 60,
+    "shutdown_guard": 3600,
+}
+
+
+def seconds(name: str, time: Time | None) -> float | None:
+    """The argument of this name in seconds."""
+    if isinstance(time, timedelta):
+        return time.total_seconds()
+    if time is not None and LONGEST[name] < time < inf:
+        raise SettingError(
+            f"{name} cannot be {time}: a number is in seconds, at most {LONGEST[name]}; "
+            f"{time} ms are {time / 1000} or timedelta(milliseconds={time}), {time} s are timedelta(seconds={time})"
+        )
+    return time
