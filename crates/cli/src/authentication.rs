@@ -154,7 +154,7 @@ fn unhex(digits: &str) -> Option<Bytes> {
 
 /// Other users of this machine could read the secrets.
 #[cfg(unix)]
-fn warn_if_readable(file: &Path) {
+pub(crate) fn warn_if_readable(file: &Path) {
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(file).map_or(0, |metadata| metadata.permissions().mode());
     if mode & 0o077 != 0 {
@@ -166,7 +166,7 @@ fn warn_if_readable(file: &Path) {
 }
 
 #[cfg(not(unix))]
-fn warn_if_readable(_file: &Path) {}
+pub(crate) fn warn_if_readable(_file: &Path) {}
 
 #[cfg(test)]
 mod tests {

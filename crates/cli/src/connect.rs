@@ -116,10 +116,7 @@ impl Target {
         wish.schedule.apply(&mut config)?;
         let locals = carry.paths.apply_to_client(&mut config, remote.ip())?;
         carry.congestion.apply(&mut config)?;
-        let locals: Vec<_> = locals
-            .into_iter()
-            .map(|local| SocketAddr::new(local, 0))
-            .collect();
+        let locals: Vec<_> = locals.into_iter().map(|local| local.with_port(0)).collect();
         let encryption = carry.encrypt.prepare()?;
         let endpoint = carry.bind(&locals, config, encryption, observe, wish.max_joined_message)?;
         let attempt = timeout(self.timeout, endpoint.connect(remote, self.port));

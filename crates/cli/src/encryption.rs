@@ -7,6 +7,7 @@ use clap::{Args, ValueHint};
 
 use serde_json::{Value, json};
 
+use crate::authentication::warn_if_readable;
 use crate::failure::Failure;
 
 const HEADING: &str = "Encryption";
@@ -48,13 +49,15 @@ impl Encrypt {
         let certificate = match (&self.cert, &self.key) {
             (Some(cert), Some(key)) => {
                 let [text, secret] = [("--cert", cert), ("--key", key)].map(|(flag, file)| read(flag, file));
-                Certificate::from_pem(&text?, &secret?).map_err(|error| {
-                    Failure::new(format!(
-                        "--cert {}, --key {}: {error}",
-                        cert.display(),
-                        key.display()
-                    ))
-                })?
+                Certificate::from_pem(&text?, &secret?)
+                    .map_err(|error| {
+                        Failure::new(format!(
+                            "--cert {}, --key {}: {error}",
+                            cert.display(),
+                            key.display()
+                        ))
+                    })
+                    .inspect(|_| warn_if_readable(key))?
             }
             _ => Certificate::generate().map_err(|error| Failure::new(format!("--dtls: {error}")))?,
         };

@@ -1,6 +1,6 @@
 //! The server's side of `listen` and `perf`: the local address and ports, and the line that reports them.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use anabranch::{DEFAULT_UDP_PORT, Endpoint};
 use clap::Args;
@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::encryption::Encryption;
 use crate::failure::Failure;
+use crate::local_address::LocalAddress;
 use crate::mobility::Mobility;
 use crate::options::{Carry, Observe, TransportKind};
 
@@ -22,9 +23,10 @@ pub(crate) struct Local {
     /// SCTP port to listen on, 1 to 65535
     #[arg(long, help_heading = LOCAL, value_name = "PORT", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
-    /// Local IP address to bind; use --path for several addresses [default: all addresses]
+    /// Local IP address to bind, a link-local one with its interface (fe80::1%eth0); use --path for several addresses
+    /// [default: all addresses]
     #[arg(long, help_heading = LOCAL, value_name = "ADDRESS", conflicts_with = "path")]
-    pub(crate) bind: Option<IpAddr>,
+    pub(crate) bind: Option<LocalAddress>,
 }
 
 impl Local {
@@ -61,11 +63,11 @@ impl Local {
         carry.authenticate.apply(&mut config)?;
         carry.paths.apply_to_server(&mut config)?;
         carry.congestion.apply(&mut config)?;
-        let bind_all = |addresses: &[IpAddr]| {
+        let bind_all = |addresses: &[LocalAddress]| {
             let sockets = addresses.iter();
             carry.bind(
                 &sockets
-                    .map(|address| SocketAddr::new(*address, self.udp_port))
+                    .map(|address| address.with_port(self.udp_port))
                     .collect::<Vec<_>>(),
                 config.clone(),
                 encryption.clone(),
@@ -81,10 +83,11 @@ impl Local {
         match (self.bind, carry.transport) {
             (Some(address), _) => bind(address),
             // A raw socket serves one version of IP only.
-            (None, TransportKind::Ip) => bind(Ipv4Addr::UNSPECIFIED.into()),
+            (None, TransportKind::Ip) => bind(IpAddr::from(Ipv4Addr::UNSPECIFIED).into()),
             // IPv6 and IPv4 if the system has both, else IPv4.
             (None, TransportKind::Udp) => {
-                bind(Ipv6Addr::UNSPECIFIED.into()).or_else(|_| bind(Ipv4Addr::UNSPECIFIED.into()))
+                let [v4, v6] = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
+                bind(v6.into()).or_else(|_| bind(v4.into()))
             }
         }
     }

@@ -14,7 +14,9 @@ mod delays;
 mod encryption;
 mod failure;
 mod interrupt;
+mod lines;
 mod local;
+mod local_address;
 mod mobility;
 mod negotiated;
 mod options;
@@ -147,16 +149,18 @@ fn main() -> ExitCode {
             return Failure::new(format!("the program cannot start its threads: {error}")).report(output);
         }
     };
-    let result = runtime.block_on(async {
+    let code = runtime.block_on(async {
         let interrupt = Interrupt::install();
-        command.run(interrupt).await
+        let code = match command.run(interrupt.clone()).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => failure.report(output),
+        };
+        output::finish(&interrupt).await;
+        code
     });
     // A pending read of standard input must not delay the exit.
     runtime.shutdown_timeout(Duration::from_millis(100));
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(output),
-    }
+    code
 }
 
 #[cfg(test)]

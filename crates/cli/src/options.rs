@@ -13,7 +13,7 @@ use crate::congestion::CongestionArgs;
 use crate::encryption::{Encrypt, Encryption};
 use crate::failure::Failure;
 use crate::mobility::Mobility;
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::paths::PathArgs;
 use crate::reliability::Offer;
 
@@ -83,7 +83,7 @@ impl Observe {
         };
         tracing_subscriber::fmt()
             .with_env_filter(filter)
-            .with_writer(std::io::stderr)
+            .with_writer(output::Log)
             .init();
     }
 

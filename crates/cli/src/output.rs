@@ -1,11 +1,35 @@
 //! The output of the command: lines of text, or one JSON object per line with `--json`. Results go to standard output,
 //! progress and errors to standard error.
+//!
+//! A command that ends by itself waits for the reader of its output, as other programs do. A server ([`serve`]) does not: its lines wait in a
+//! queue ([`Lines`]), as those of the log do in every command.
 
 use std::fmt::Display;
 use std::fs;
 use std::io::{self, Write};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::lines::Lines;
+use crate::units;
+
+/// A reader that takes nothing for this time while the queue is full has stalled.
+const STALLED: Duration = Duration::from_secs(2);
+/// At the end of a command: how long a reader may take nothing before the lines that it has not read are given up.
+const END: Duration = Duration::from_secs(60);
+/// The same after a signal, and for the log.
+const HURRY: Duration = Duration::from_secs(3);
+
+/// The lines of a server; unset in commands that end by themselves.
+static STDOUT: OnceLock<Arc<Lines>> = OnceLock::new();
+/// The lines of the log, and with [`STDOUT`] also notes and errors.
+static STDERR: OnceLock<Arc<Lines>> = OnceLock::new();
 
 /// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,27 +41,157 @@ pub(crate) enum Output {
 }
 
 impl Output {
-    /// Prints a result. A closed standard output is not an error: the command continues.
+    fn line(self, text: impl Display, record: &Value) -> String {
+        match self {
+            Self::Text => text.to_string(),
+            Self::Json => record.to_string(),
+        }
+    }
+
+    /// Prints a result. A closed standard output is not an error: the command continues. In a server, a line that does not fit the queue is
+    /// dropped and counted.
     pub(crate) fn fact(self, text: impl Display, record: &Value) {
-        let mut stdout = io::stdout().lock();
-        let _ = match self {
-            Self::Text => writeln!(stdout, "{text}"),
-            Self::Json => writeln!(stdout, "{record}"),
-        };
+        print(&self.line(text, record));
+    }
+
+    /// Prints a result of a server. If the queue is full, waits for the reader, up to the time after which it has stalled ([`Lines::add`]).
+    pub(crate) async fn fact_when_read(self, text: impl Display, record: &Value) {
+        let line = self.line(text, record);
+        match STDOUT.get() {
+            Some(lines) => lines.add(&line).await,
+            None => print(&line),
+        }
     }
 
     /// Prints an error to standard error, and with `--json` also as a record.
     pub(crate) fn error(self, text: &str, record: &Value) {
-        let _ = writeln!(io::stderr().lock(), "error: {text}");
+        note(format_args!("error: {text}"));
         if self == Self::Json {
-            let _ = writeln!(io::stdout().lock(), "{record}");
+            print(&record.to_string());
         }
+    }
+}
+
+fn print(line: &str) {
+    match STDOUT.get() {
+        Some(lines) => lines.offer(line),
+        None => waiting(|| {
+            let _ = writeln!(io::stdout().lock(), "{line}");
+        }),
     }
 }
 
 /// Prints progress to standard error.
 pub(crate) fn note(text: impl Display) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    match STDERR.get().filter(|_| STDOUT.get().is_some()) {
+        Some(lines) => lines.offer(&text.to_string()),
+        None => waiting(|| {
+            let _ = writeln!(io::stderr().lock(), "{text}");
+        }),
+    }
+}
+
+/// Waits in a system call. Meanwhile, other threads run the tasks of this one.
+fn waiting(call: impl FnOnce()) {
+    let in_runtime =
+        Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if in_runtime {
+        tokio::task::block_in_place(call);
+    } else {
+        call();
+    }
+}
+
+/// From now on, this command prints as a server: its associations do not wait for the reader of its output.
+///
+/// # Errors
+/// The system starts no further thread.
+pub(crate) fn serve(output: Output) -> Result<(), Failure> {
+    let notice: fn(u64) -> String = match output {
+        Output::Text => |dropped| format!("({})", dropped_lines(dropped)),
+        Output::Json => |dropped| json!({ "event": "dropped", "lines": dropped }).to_string(),
+    };
+    let lines = Lines::start(stdout(), STALLED, notice)
+        .map_err(|error| Failure::new(format!("the program cannot start its threads: {error}")))?;
+    // A second call would change nothing.
+    let _ = STDOUT.set(lines);
+    Ok(())
+}
+
+fn dropped_lines(dropped: u64) -> String {
+    format!(
+        "{} not printed, because nobody read the output",
+        units::counted(dropped, "line")
+    )
+}
+
+/// Standard output without a lock, so that a write that waits stops no other thread.
+#[cfg(unix)]
+fn stdout() -> Box<dyn Write + Send> {
+    use std::os::fd::AsFd;
+    match io::stdout().as_fd().try_clone_to_owned() {
+        Ok(own) => Box::new(fs::File::from(own)),
+        Err(_) => Box::new(io::stdout()),
+    }
+}
+
+#[cfg(not(unix))]
+fn stdout() -> Box<dyn Write + Send> {
+    Box::new(io::stdout())
+}
+
+/// The place for the log: a queue in front of standard error. If the system starts no thread for it, standard error itself.
+pub(crate) struct Log;
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Box<dyn Write>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        let lines = STDERR.get().cloned().or_else(|| {
+            let notice = |dropped| format!("({})", dropped_lines(dropped));
+            let lines = Lines::start(io::stderr(), STALLED, notice).ok()?;
+            Some(Arc::clone(STDERR.get_or_init(|| lines)))
+        });
+        match lines {
+            Some(lines) => Box::new(Entry(lines)),
+            None => Box::new(io::stderr()),
+        }
+    }
+}
+
+/// An entry of the log, which is written as a whole.
+struct Entry(Arc<Lines>);
+
+impl Write for Entry {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        self.0.offer(text.strip_suffix('\n').unwrap_or(&text));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// At the end of the command: waits until what was printed is written, but not for ever if nobody reads.
+pub(crate) async fn finish(interrupt: &Interrupt) {
+    if let Some(lines) = STDOUT.get() {
+        let hurried = async {
+            interrupt.wait().await;
+            lines.flush(HURRY).await
+        };
+        let lost = tokio::select! {
+            lost = lines.flush(END) => lost,
+            lost = hurried => lost,
+        };
+        if lost > 0 {
+            note(dropped_lines(lost));
+        }
+    }
+    if let Some(lines) = STDERR.get() {
+        lines.flush(HURRY).await;
+    }
 }
 
 /// The peak resident memory of this process, in bytes; `None` if the system does not report it (not Linux).
@@ -48,20 +202,31 @@ pub(crate) fn peak_resident() -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Text from a peer with escaped control characters; `None` if it is not text.
+/// Text from a peer with escaped control and format characters; `None` if it is not text.
 pub(crate) fn printable(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).ok()?;
     let text = text.strip_suffix('\n').unwrap_or(text);
     let text = text.strip_suffix('\r').unwrap_or(text);
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() && c != '\t' {
+        if (c.is_control() && c != '\t') || is_format(c) {
             shown.extend(c.escape_default());
         } else {
             shown.push(c);
         }
     }
     Some(shown)
+}
+
+/// Whether a character shows nothing itself, and may change the order or the lines of what is shown around it: Unicode's format characters
+/// (category Cf: UnicodeData.txt of Unicode 16), among them the bidirectional controls, and the separators of lines and paragraphs
+/// (Zl, Zp).
+fn is_format(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}' | '\u{8e2}' | '\u{180e}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+        | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0001}' | '\u{e0020}'..='\u{e007f}')
 }
 
 /// Bytes in hexadecimal digits.
@@ -79,6 +244,25 @@ mod tests {
         assert_eq!(printable("grüße".as_bytes()).as_deref(), Some("grüße"));
         assert_eq!(printable(b"\x1b[2J\nx").as_deref(), Some("\\u{1b}[2J\\nx"));
         assert_eq!(printable(b"\xff\xfe"), None);
+        // Text that is shown in another order than it has, and lines that look like lines of this program.
+        assert_eq!(
+            printable("a\u{202e}b\u{2066}c\u{2069}\u{200f}\u{61c}".as_bytes()).as_deref(),
+            Some("a\\u{202e}b\\u{2066}c\\u{2069}\\u{200f}\\u{61c}")
+        );
+        assert_eq!(
+            printable("a\u{2028}b\u{2029}\u{feff}\u{e0041}".as_bytes()).as_deref(),
+            Some("a\\u{2028}b\\u{2029}\\u{feff}\\u{e0041}")
+        );
+        for bidirectional in ('\u{202a}'..='\u{202e}')
+            .chain('\u{2066}'..='\u{2069}')
+            .chain(['\u{200e}', '\u{200f}', '\u{61c}'])
+        {
+            assert!(is_format(bidirectional), "{bidirectional:?}");
+        }
+        assert_eq!(
+            printable("عربي 한국어 🙂".as_bytes()).as_deref(),
+            Some("عربي 한국어 🙂")
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use anabranch::{
 use clap::{Args, ValueEnum};
 
 use crate::failure::Failure;
+use crate::local_address::LocalAddress;
 
 const HEADING: &str = "Several paths";
 
@@ -17,7 +18,7 @@ const HEADING: &str = "Several paths";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PathArg {
     /// An address of this machine.
-    pub(crate) local: IpAddr,
+    pub(crate) local: LocalAddress,
     /// The peer's address at the other end of the path.
     remote: Option<IpAddr>,
 }
@@ -31,12 +32,10 @@ impl fmt::Display for PathArg {
 
 fn path(text: &str) -> Result<PathArg, String> {
     let address = |text: &str, what: &str| {
-        let address = text.parse::<IpAddr>().map_err(|_| {
-            format!(
-                "{what} must be an IP address without a port, as in --path 10.0.0.1,10.0.0.2, not {text:?}"
-            )
+        let address = text.parse::<LocalAddress>().map_err(|problem| {
+            format!("{what} must be an IP address, as in --path 10.0.0.1,10.0.0.2: {problem}")
         })?;
-        if address.is_unspecified() || address.is_multicast() {
+        if address.ip.is_unspecified() || address.ip.is_multicast() {
             return Err(format!(
                 "{what} must be the address of one interface, not {address}"
             ));
@@ -48,12 +47,16 @@ fn path(text: &str) -> Result<PathArg, String> {
         None => (text, None),
     };
     let local = address(local, "LOCAL")?;
-    if remote.is_some_and(|remote| remote.is_ipv4() != local.is_ipv4()) {
+    if remote.is_some_and(|remote| remote.ip.is_ipv4() != local.ip.is_ipv4()) {
         return Err(
             "LOCAL and REMOTE must both be IPv4 or both IPv6: give --path once for each IP version"
                 .to_owned(),
         );
     }
+    if remote.is_some_and(|remote| !remote.shares_zone(local)) {
+        return Err("LOCAL and REMOTE must have the same interface".to_owned());
+    }
+    let remote = remote.map(|remote| remote.ip);
     Ok(PathArg { local, remote })
 }
 
@@ -181,7 +184,8 @@ impl From<Coupling> for CoupledControl {
 /// The paths of an association, and how the sender uses them.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct PathArgs {
-    /// Use a path from this local address to this address of the peer; once for each path. HOST is the REMOTE of
+    /// Use a path from this local address to this address of the peer; once for each path. A link-local address has its
+    /// interface (fe80::1%eth0). HOST is the REMOTE of
     /// the first --path without REMOTE; for the other paths, the subnets decide. A listener takes LOCAL only. With two or
     /// more paths, a failed path is left after 200 ms instead of 1 s
     #[arg(long, help_heading = HEADING, value_name = "LOCAL[,REMOTE]", value_parser = path)]
@@ -222,7 +226,7 @@ impl PathArgs {
     }
 
     /// The local addresses of --path without duplicates.
-    pub(crate) fn locals(&self) -> Vec<IpAddr> {
+    pub(crate) fn locals(&self) -> Vec<LocalAddress> {
         let mut locals = Vec::new();
         for path in &self.path {
             if !locals.contains(&path.local) {
@@ -234,7 +238,7 @@ impl PathArgs {
 
     /// Whether a --path has this local address.
     pub(crate) fn names(&self, local: IpAddr) -> bool {
-        self.path.iter().any(|path| path.local == local)
+        self.path.iter().any(|path| path.local.ip == local)
     }
 
     fn apply(&self, config: &mut Config, mode: Mode) -> Result<(), Failure> {
@@ -255,7 +259,7 @@ impl PathArgs {
         if self.path.len() > 1 || mode != Mode::Off {
             *config = config.clone().with_fast_failover();
         }
-        config.local_addresses = self.locals();
+        config.local_addresses = self.locals().iter().map(|local| local.ip).collect();
         let multipath = &mut config.multipath;
         multipath.mode = mode.into();
         multipath.scheduler = self
@@ -272,7 +276,11 @@ impl PathArgs {
     }
 
     /// Applies the options to a client's settings; returns the local addresses to bind.
-    pub(crate) fn apply_to_client(&self, config: &mut Config, host: IpAddr) -> Result<Vec<IpAddr>, Failure> {
+    pub(crate) fn apply_to_client(
+        &self,
+        config: &mut Config,
+        host: IpAddr,
+    ) -> Result<Vec<LocalAddress>, Failure> {
         self.apply(config, self.multipath.unwrap_or(Mode::Off))?;
         if let ([only], true) = (&self.path[..], self.at_once()) {
             return Err(Failure::new(format!(
@@ -281,10 +289,11 @@ impl PathArgs {
             )));
         }
         if self.path.is_empty() {
-            return Ok(vec![match host {
+            let any: IpAddr = match host {
                 IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
                 IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-            }]);
+            };
+            return Ok(vec![any.into()]);
         }
         for (index, path) in self.path.iter().enumerate() {
             let again =
@@ -298,13 +307,13 @@ impl PathArgs {
         let pairs = self.path.iter().filter_map(|path| {
             let remote = path.remote?;
             Some(PathPair {
-                local: path.local,
+                local: path.local.ip,
                 remote,
             })
         });
         config.path_pairs = pairs.collect();
         if config.paired_with(host).is_none() {
-            let free = |path: &&PathArg| path.remote.is_none() && path.local.is_ipv4() == host.is_ipv4();
+            let free = |path: &&PathArg| path.remote.is_none() && path.local.ip.is_ipv4() == host.is_ipv4();
             let first = self.path.iter().find(free).ok_or_else(|| {
                 Failure::new(format!(
                     "no --path leads to HOST {host}, to which the INIT is sent: give a --path with an {} LOCAL, and with \
@@ -313,7 +322,7 @@ impl PathArgs {
                 ))
             })?;
             config.path_pairs.push(PathPair {
-                local: first.local,
+                local: first.local.ip,
                 remote: host,
             });
         }
@@ -361,7 +370,7 @@ impl PathArgs {
                 "the peer does not offer ECA-SCTP; --multipath cmt is used instead".to_owned(),
             ));
         }
-        let used = |path: &&PathArg| stats.paths.iter().any(|one| one.local == Some(path.local));
+        let used = |path: &&PathArg| stats.paths.iter().any(|one| one.local == Some(path.local.ip));
         let unused = self.path.iter().find(|path| !used(path));
         Ok(unused.map(|path| {
             format!(
@@ -381,6 +390,25 @@ mod tests {
     struct Line {
         #[command(flatten)]
         paths: PathArgs,
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_link_local_path_has_a_zone() {
+        let mut config = Config::default();
+        let line = Line::parse_from(["anabranch", "--path", "fe80::1%lo,fe80::2%lo"]);
+        let locals = line
+            .paths
+            .apply_to_client(&mut config, "fe80::2".parse().unwrap());
+        let Ok(locals) = locals else {
+            panic!("the path leads there")
+        };
+        assert_eq!(locals, ["fe80::1%lo".parse().unwrap()]);
+        let [local, remote] = ["fe80::1", "fe80::2"].map(|address| address.parse().unwrap());
+        assert_eq!(config.local_addresses, [local]);
+        assert_eq!(config.path_pairs, [PathPair { local, remote }]);
+        let wrong = path("fe80::1%lo,fe80::2%1000000").unwrap_err();
+        assert!(wrong.contains("same interface"), "{wrong}");
     }
 
     #[test]

@@ -131,6 +131,39 @@ fn a_certificate_of_a_file_is_used_and_checked_by_both() {
     refuses(&[(&ping_wrong, "the private key is not that of the certificate")]);
 }
 
+/// A private key that other users of this machine may read.
+#[test]
+#[cfg(unix)]
+fn a_key_that_others_may_read_is_told() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = directory("readable-key");
+    let (certificate, key) = Certificate::generate().unwrap().to_pem().unwrap();
+    let [cert_file, key_file] = [("own.pem", certificate), ("own.key", key)].map(|(name, text)| {
+        let path = directory.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    });
+    let files = [
+        "--dtls",
+        "--cert",
+        cert_file.to_str().unwrap(),
+        "--key",
+        key_file.to_str().unwrap(),
+    ];
+    let (listener, _) = encrypted(&[]);
+    for (mode, told) in [(0o640, true), (0o604, true), (0o600, false), (0o400, false)] {
+        std::fs::set_permissions(&key_file, PermissionsExt::from_mode(mode)).unwrap();
+        let pinged = ping(&listener.udp_port, &files);
+        let said = text(&pinged.stderr);
+        assert!(pinged.status.success(), "{said}");
+        assert_eq!(
+            said.contains("chmod 600") && said.contains("own.key"),
+            told,
+            "{mode:o}: {said}"
+        );
+    }
+}
+
 #[test]
 fn mistakes_name_the_flag() {
     let print = Fingerprint::of(b"").to_string();

@@ -21,7 +21,7 @@ use crate::interrupt::Interrupt;
 use crate::local::Local;
 use crate::negotiated;
 use crate::options::{Carry, Observe};
-use crate::output::{Output, peak_resident, printable};
+use crate::output::{self, Output, peak_resident, printable};
 use crate::reliability::{self, Persist};
 use crate::units;
 use echo::Echo;
@@ -44,7 +44,9 @@ Examples:
 
 The first line of output reports the address and ports. Without --echo and --output, text messages
 are printed as lines. The command runs until Ctrl-C, or with --once until the first association
-ends. If a sender abandons a message after a part of it has arrived, the message is truncated, and
+ends. While the reader of the output is slow, the senders wait. If the reader takes nothing for two
+seconds and a mebibyte of lines waits, further lines are dropped and counted, and the associations
+continue. If a sender abandons a message after a part of it has arrived, the message is truncated, and
 not counted.")]
 pub(crate) struct ListenArgs {
     /// Send every message back on its stream, with the same payload protocol identifier and order flag; if the peer resets
@@ -117,6 +119,7 @@ pub(crate) async fn run(args: ListenArgs, interrupt: Interrupt) -> Result<(), Fa
             ))
         })?;
     }
+    output::serve(args.observe.output())?;
     let endpoint = args.local.listen(&args.carry, &args.observe, MAX_JOINED)?;
     let begun = Instant::now();
     let job = Arc::new(Job {
@@ -147,7 +150,7 @@ pub(crate) async fn run(args: ListenArgs, interrupt: Interrupt) -> Result<(), Fa
 
 /// An interrupted server succeeds: the errors of its peers were reported when they occurred.
 fn tracing_note(failed: u64) {
-    crate::output::note(format!(
+    output::note(format!(
         "{} did not shut down gracefully",
         units::counted(failed, "association")
     ));
@@ -236,7 +239,8 @@ impl Job {
             (&association.stats(), encryption),
             stored.as_ref(),
             result.as_ref().err().map(String::as_str),
-        );
+        )
+        .await;
         (tally, result.is_ok())
     }
 
@@ -295,14 +299,14 @@ impl Job {
                     echo.send(association, part).await.map_err(refuse)?;
                     tally.echoed = echo.messages();
                 }
-                None if self.directory.is_none() => self.print(remote, part),
+                None if self.directory.is_none() => self.print(remote, part).await,
                 None => {}
             }
         }
     }
 
     /// Prints a whole message, or a line when the last part of a large message arrives.
-    fn print(&self, remote: SocketAddr, part: MessagePart) {
+    async fn print(&self, remote: SocketAddr, part: MessagePart) {
         if !part.ending {
             return;
         }
@@ -323,10 +327,11 @@ impl Job {
             "unordered": part.unordered, "bytes": bytes, "text": text, "truncated": truncated,
         });
         self.output
-            .fact(format!("{remote} stream {}: {shown}", part.stream.0), &record);
+            .fact_when_read(format!("{remote} stream {}: {shown}", part.stream.0), &record)
+            .await;
     }
 
-    fn tell(
+    async fn tell(
         &self,
         remote: SocketAddr,
         tally: &Tally,
@@ -364,7 +369,7 @@ impl Job {
             "partial_reliability": reliability::to_json(&stats.counters), "negotiated": negotiated::to_json(stats),
             "encryption": encryption,
         });
-        self.output.fact(text, &record);
+        self.output.fact_when_read(text, &record).await;
     }
 }
 

@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{Observe, no_files};
+use crate::output;
 use crate::units;
 use server::Server;
 
@@ -85,6 +86,7 @@ fn parse_visit(text: &str) -> Result<Duration, String> {
 /// Runs the command.
 pub(crate) async fn run(args: WebArgs, interrupt: Interrupt) -> Result<(), Failure> {
     let output = args.observe.output();
+    output::serve(output)?;
     let begun = Instant::now();
     let server = Server::bind(&args).await?;
     let address = server.address();

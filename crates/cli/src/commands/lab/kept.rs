@@ -1,8 +1,9 @@
 //! The files with the numbers of an experiment's runs, for later commands and for other programs.
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::{env, fs, io};
+use std::{env, fs};
 
 use anabranch_lab::{Conditions, Experiment, Known};
 use sha2::{Digest, Sha256};
@@ -65,13 +66,18 @@ impl Kept {
     }
 }
 
-/// Replaces a file atomically: if the program is killed while it writes, the old file remains.
+/// Replaces a file atomically: if the program is killed while it writes, the old file remains. What has the name of the unfinished file, from
+/// a run that was killed or a link, is removed and never written to.
 fn write_whole(path: &Path, content: &str) -> Result<(), Failure> {
     let directory = path.parent().map_or(Ok(()), fs::create_dir_all);
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(".new");
+    let create = || {
+        let _ = fs::remove_file(&unfinished);
+        fs::File::create_new(&unfinished)
+    };
     directory
-        .and_then(|()| fs::write(&unfinished, content))
+        .and_then(|()| create()?.write_all(content.as_bytes()))
         .and_then(|()| fs::rename(&unfinished, path))
         .map_err(|error| failure("cannot write", path, &error.to_string()))
 }

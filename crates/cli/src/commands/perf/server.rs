@@ -19,7 +19,7 @@ use crate::encryption::Encrypt;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::negotiated;
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::units;
 
 /// Time limit for a client to request its measurement, and to end the association after the results.
@@ -56,8 +56,9 @@ struct Totals {
 
 /// Runs the command.
 pub(super) async fn run(args: ServerArgs, interrupt: Interrupt) -> Result<(), Failure> {
-    let endpoint = args.local.listen(&args.carry, &args.observe, MAX_JOINED)?;
     let output = args.observe.output();
+    output::serve(output)?;
+    let endpoint = args.local.listen(&args.carry, &args.observe, MAX_JOINED)?;
     let server = Arc::new(Server {
         output,
         encrypt: args.carry.encrypt.clone(),
