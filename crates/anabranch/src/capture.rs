@@ -3,26 +3,28 @@
 //! The capture shows the packets that the core handled: sent packets are recorded before an in-process link, received packets
 //! after it. The headers below SCTP are constructed from the addresses.
 
-use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anabranch_netsim::{InterfaceId, PcapngWriter};
 use anabranch_proto::Timestamp;
+
+use crate::record_file::{self, Pipe, RecordFile};
 
 /// Limit of destinations whose local address is remembered. At the limit, the list is emptied.
 const MAX_ROUTES: usize = 1024;
 
 pub(crate) struct Capture {
     path: PathBuf,
+    pipe: Option<Arc<Pipe>>,
     inner: Mutex<Inner>,
 }
 
 struct Inner {
-    writer: PcapngWriter<BufWriter<File>>,
+    writer: PcapngWriter<RecordFile>,
     interface: InterfaceId,
     /// Destinations, each with the local address that the system uses towards it.
     routes: Vec<(IpAddr, IpAddr)>,
@@ -43,7 +45,8 @@ impl Capture {
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let origin = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let origin = u64::try_from(origin.as_nanos()).unwrap_or(u64::MAX);
-        let mut writer = PcapngWriter::new(BufWriter::new(File::create(path)?), origin)?;
+        let (file, pipe) = record_file::create(path)?;
+        let mut writer = PcapngWriter::new(file, origin)?;
         let interface = writer.add_interface("anabranch")?;
         let inner = Inner {
             writer,
@@ -53,6 +56,7 @@ impl Capture {
         };
         Ok(Self {
             path: path.to_owned(),
+            pipe,
             inner: Mutex::new(inner),
         })
     }
@@ -83,10 +87,15 @@ impl Capture {
         self.record(&mut inner, now, remote, local, packet);
     }
 
-    pub(crate) fn flush(&self) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let flushed = inner.writer.flush();
-        self.check(&mut inner, flushed);
+    pub(crate) async fn flush(&self) {
+        {
+            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let flushed = inner.writer.flush();
+            self.check(&mut inner, flushed);
+        }
+        if let Some(pipe) = &self.pipe {
+            pipe.written().await;
+        }
     }
 
     fn record(&self, inner: &mut Inner, now: Timestamp, from: SocketAddr, to: SocketAddr, packet: &[u8]) {

@@ -220,7 +220,7 @@ impl Endpoint {
             let _ = association.try_with(|state, now| state.core.shutdown(now));
         }
         hub.stopped().await;
-        hub.flush_records();
+        hub.flush_records().await;
     }
 
     /// Waits until the endpoint has no association. It does not end any.

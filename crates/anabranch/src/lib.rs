@@ -79,6 +79,8 @@ mod observe;
 mod offload_socket;
 mod pool;
 mod readers;
+#[cfg(any(feature = "capture", feature = "qlog"))]
+mod record_file;
 mod scheduling;
 mod senders;
 mod socket;

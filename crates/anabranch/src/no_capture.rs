@@ -22,7 +22,7 @@ impl Capture {
         match *self {}
     }
 
-    pub(crate) fn flush(&self) {
+    pub(crate) async fn flush(&self) {
         match *self {}
     }
 }

@@ -292,6 +292,11 @@ impl Shared {
                 }
                 Input::Packet(inbound) => state.handle_packet(now, inbound),
                 Input::Icmp(message) => state.core.handle_icmp(now, &message),
+                Input::TooLarge(mtu) => {
+                    state
+                        .core
+                        .handle_path_error(now, PathId(0), PathError::TooLarge(mtu));
+                }
             }
         }
         state.inputs = inputs;

@@ -13,6 +13,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::association::{Shared, State};
+use super::sent_marks::SentMarks;
 use super::{Hub, lock, stopped};
 use crate::pool::Pool;
 use crate::socket::{Datagram, Outgoing};
@@ -31,6 +32,8 @@ pub(super) struct DtlsDoor {
     spare: Mutex<Vec<Effects<SocketAddr>>>,
     /// The memory of packets.
     pool: Pool,
+    /// The datagrams that ICMP messages may quote.
+    sent: Mutex<SentMarks>,
 }
 
 /// So many timeouts in a row make an association with data in flight doubt its DTLS connection: a single one is often a lost packet. An
@@ -101,6 +104,7 @@ impl DtlsDoor {
             wake: Notify::new(),
             spare: Mutex::default(),
             pool: Pool::default(),
+            sent: Mutex::default(),
         }
     }
 
@@ -177,6 +181,11 @@ impl Hub {
             }
             (0, 0)
         });
+        let mut sent = lock(&door.sent);
+        for datagram in buffer[..batch.len].chunks(batch.segment.max(1)) {
+            sent.push(datagram);
+        }
+        drop(sent);
         door.reuse(effects);
     }
 
@@ -321,6 +330,18 @@ impl Hub {
         }
     }
 
+    /// The associations whose encrypted packets the message is about, if its quote proves that its sender saw one of this endpoint's datagrams.
+    pub(super) fn quoted_users(&self, message: &IcmpMessage) -> Vec<AssociationId> {
+        let Some(door) = &self.dtls else {
+            return Vec::new();
+        };
+        if !lock(&door.sent).has(&message.quote) {
+            return Vec::new();
+        }
+        let users = lock(&door.users);
+        users.get(&key(message.destination)).cloned().unwrap_or_default()
+    }
+
     /// The task that keeps the time of DTLS and tells associations about ends.
     pub(super) async fn keep_dtls(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let Some(door) = &self.dtls else { return };
@@ -374,6 +395,8 @@ impl Hub {
     }
 }
 
+#[cfg(test)]
+mod quotes;
 #[cfg(test)]
 mod swarm;
 #[cfg(test)]

@@ -20,14 +20,16 @@ const KEPT: usize = 16;
 pub(super) enum Input {
     Packet(Inbound),
     Icmp(IcmpMessage),
+    /// A packet on the first path was larger than the path MTU, which is this one if it is known.
+    TooLarge(Option<u16>),
 }
 
 impl Input {
-    /// Bytes of a packet; an ICMP message has none.
+    /// Bytes of a packet; other inputs have none.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Packet(inbound) => inbound.len(),
-            Self::Icmp(_) => 0,
+            Self::Icmp(_) | Self::TooLarge(_) => 0,
         }
     }
 }

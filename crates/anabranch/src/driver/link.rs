@@ -449,7 +449,10 @@ mod tests {
             dscp: Dscp::default(),
             sent: 0,
         };
-        endpoint.hub().try_send(&mut late, b"late").expect("the link takes it");
+        endpoint
+            .hub()
+            .try_send(&mut late, b"late")
+            .expect("the link takes it");
         tokio::select! {
             biased;
             () = endpoint.close() => {}

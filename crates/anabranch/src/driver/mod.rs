@@ -34,6 +34,8 @@ mod link;
 #[path = "no_link.rs"]
 mod link;
 mod receive;
+#[cfg(feature = "dtls")]
+mod sent_marks;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -45,8 +47,8 @@ use std::time::Duration;
 #[cfg(feature = "link")]
 use anabranch_netsim::{LinkConfig, LinkStats};
 use anabranch_proto::{
-    AssociationId, Dscp, EcnCodepoint, EndpointEvent, Handling, IcmpMessage, Inbound, Reply, Timestamp,
-    VerificationTag,
+    AssociationId, Dscp, EcnCodepoint, EndpointEvent, Handling, IcmpKind, IcmpMessage, Inbound, Reply,
+    Timestamp, VerificationTag,
 };
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -271,8 +273,8 @@ impl Hub {
         self.link.as_ref().is_some_and(set)
     }
 
-    pub(crate) fn flush_records(&self) {
-        self.observers.flush();
+    pub(crate) async fn flush_records(&self) {
+        self.observers.flush().await;
     }
 
     /// The socket for a batch: the socket on its source address, otherwise the first socket that can reach the destination.
@@ -444,6 +446,13 @@ impl Hub {
             let registry = lock(&self.registry);
             for message in messages {
                 self.dtls_icmp(&message);
+                if let IcmpKind::TooLarge(mtu) = message.kind {
+                    for id in self.quoted_users(&message) {
+                        if let Some(association) = registry.associations.get(&id) {
+                            touched.add(association, Input::TooLarge(mtu), 0);
+                        }
+                    }
+                }
                 let id = registry.core.route_icmp(&message);
                 if let Some(association) = id.and_then(|id| registry.associations.get(&id)) {
                     let len = message.quote.len();

@@ -61,5 +61,9 @@ impl Hub {
 
     pub(super) fn close_dtls(&self) {}
 
+    pub(super) fn quoted_users(&self, _message: &IcmpMessage) -> Vec<AssociationId> {
+        Vec::new()
+    }
+
     pub(super) async fn keep_dtls(self: Arc<Self>, _stop: watch::Receiver<bool>) {}
 }

@@ -87,14 +87,14 @@ impl Observers {
         metrics::count(event);
     }
 
-    /// Writes what waits to the files.
-    pub(crate) fn flush(&self) {
+    /// Writes what waits to the files, as far as somebody reads them.
+    pub(crate) async fn flush(&self) {
         if let Some(capture) = &self.capture {
-            capture.flush();
+            capture.flush().await;
         }
         #[cfg(feature = "qlog")]
         if let Some(qlog) = &self.qlog {
-            qlog.flush();
+            qlog.flush().await;
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Trace events as a qlog file: JSON text sequences (RFC 7464) with the header of the qlog main schema
 //! (draft-ietf-quic-qlog-main-schema). `docs/reference/trace-events.md` describes the events.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anabranch_proto::{
@@ -12,6 +11,8 @@ use anabranch_proto::{
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+
+use crate::record_file::{self, Pipe, RecordFile};
 
 /// The record separator before each JSON text (RFC 7464 §2.2).
 const RECORD_SEPARATOR: u8 = 0x1e;
@@ -31,17 +32,25 @@ struct Record {
 }
 
 /// A qlog file of an endpoint: the events of all its associations, each with the association's id as `group_id`.
-#[derive(Debug)]
 pub(crate) struct Qlog {
     path: PathBuf,
+    pipe: Option<Arc<Pipe>>,
     /// `None` after an error, which ends the file; the associations continue.
-    file: Mutex<Option<BufWriter<File>>>,
+    file: Mutex<Option<RecordFile>>,
+}
+
+impl std::fmt::Debug for Qlog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Qlog")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Qlog {
     /// Begins a file. Times are milliseconds since the endpoint's start.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
-        let mut file = BufWriter::new(File::create(path)?);
+        let (mut file, pipe) = record_file::create(path)?;
         let header = json!({
             "file_schema": "urn:ietf:params:qlog:file:sequential",
             "serialization_format": "application/qlog+json-seq",
@@ -58,6 +67,7 @@ impl Qlog {
         put(&mut file, &header)?;
         Ok(Self {
             path: path.to_owned(),
+            pipe,
             file: Mutex::new(Some(file)),
         })
     }
@@ -74,11 +84,14 @@ impl Qlog {
         });
     }
 
-    pub(crate) fn flush(&self) {
+    pub(crate) async fn flush(&self) {
         self.with(Write::flush);
+        if let Some(pipe) = &self.pipe {
+            pipe.written().await;
+        }
     }
 
-    fn with(&self, work: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) {
+    fn with(&self, work: impl FnOnce(&mut RecordFile) -> io::Result<()>) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(open) = file.as_mut() else { return };
         if let Err(error) = work(open) {
