@@ -139,9 +139,9 @@ impl Lines {
         }
     }
 
-    /// Waits until all lines are written, or until the reader has taken nothing for `patience`. Returns the number of lines that are not
+    /// Waits until all lines are written, or until the reader has taken nothing for `limit`. Returns the number of lines that are not
     /// written.
-    pub(crate) async fn flush(&self, patience: Duration) -> u64 {
+    pub(crate) async fn flush(&self, limit: Duration) -> u64 {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
@@ -152,7 +152,7 @@ impl Lines {
                 }
                 state.written
             };
-            if timeout(patience, changed).await.is_err() {
+            if timeout(limit, changed).await.is_err() {
                 let state = self.lock();
                 if state.written == before && !state.is_done() {
                     return state.lines + state.dropped;

@@ -21,7 +21,7 @@ use crate::units;
 
 /// A reader that takes nothing for this time while the queue is full has stalled.
 const STALLED: Duration = Duration::from_secs(2);
-/// At the end of a command: how long a reader may take nothing before the lines that it has not read are given up.
+/// At the end of a command: if the reader takes nothing for this time, the command ends, and the lines that are not read are lost.
 const END: Duration = Duration::from_secs(60);
 /// The same after a signal, and for the log.
 const HURRY: Duration = Duration::from_secs(3);

@@ -156,9 +156,41 @@ fn a_copy_hides_no_loss() {
     assert!(after.cwnd < before.cwnd, "{} of {}", after.cwnd, before.cwnd);
     assert_eq!(copies(&fixture), (1, 0));
     assert_eq!(fixture.counters().retransmissions_fast, 0);
-    // A late duplicate does not restore the window.
+    // A late duplicate does not restore the window, and nothing was retransmitted.
     fixture.sack_with_duplicates(3, &[1]);
     assert_eq!(fixture.path().cwnd, after.cwnd);
+    assert_eq!(copies(&fixture), (1, 1));
+    assert_eq!(fixture.counters().retransmissions_spurious, 0);
+}
+
+// A → DATA 1 → lost; A → DATA 1 (copy, late); A → DATA 2, 3, 4 → Z → SACK 2, 3, 4 (gap: 1 is missing)
+// A → DATA 5; A → DATA 5 (copy); A → DATA 1 (retransmitted)
+// the late copy of DATA 1 → Z → SACK 4; the copy of DATA 5, the retransmission → Z → SACK 5, duplicates 1, 5
+/// DATA 1 is acknowledged, and nobody knows by which transmission. The retransmission left after the copy of DATA 5, but it may not have
+/// arrived: nothing shows that this copy was lost.
+#[test]
+fn an_acknowledged_retransmission_shows_nothing_about_copies() {
+    let mut fixture = begun(rack());
+    sent(&mut fixture, 1);
+    for _ in 0..3 {
+        sent(&mut fixture, 0);
+    }
+    assert_eq!(within(&mut fixture, 10), ["DATA 1"]);
+    fixture.script.advance(20 * MS);
+    assert_eq!(sent(&mut fixture, 1), ["DATA 5"]);
+    assert_eq!(within(&mut fixture, 10), ["DATA 5"], "its copy");
+    fixture.script.advance(5 * MS);
+    fixture.sack(1, &[(2, 4)]);
+    assert_eq!(within(&mut fixture, 10), ["DATA 1"], "the retransmission");
+    let before = fixture.path();
+    fixture.sack(5, &[]);
+    fixture.script.advance(10 * MS);
+    fixture.sack_with_duplicates(6, &[1, 5]);
+    let after = fixture.path();
+    assert_eq!(after.fast_recoveries, before.fast_recoveries);
+    assert!(after.cwnd >= before.cwnd, "{} of {}", after.cwnd, before.cwnd);
+    assert_eq!(copies(&fixture), (2, 2));
+    assert_eq!(fixture.counters().retransmissions_spurious, 0);
 }
 
 // A → DATA 1 → lost; A → DATA 1 (copy, late) → Z; A → DATA 2, 3, 4 → Z → SACK 2, 3, 4 (gap: 1 is missing)

@@ -113,9 +113,8 @@ fn every_test_is_there() {
         } else {
             tests.join(&one.binary).join(modules).with_extension("rs")
         };
-        let definitions = ["", "    "].map(|indent| format!("#[test]\n{indent}fn {function}()"));
-        let text = read(&file);
-        let there = definitions.iter().any(|definition| text.contains(definition));
+        // Also with other attributes than `#[test]`, and async.
+        let there = read(&file).contains(&format!("fn {function}()"));
         assert!(there, "{}: no {}", one.name, one.test);
     }
 }

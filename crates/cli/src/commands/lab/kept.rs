@@ -66,8 +66,8 @@ impl Kept {
     }
 }
 
-/// Replaces a file atomically: if the program is killed while it writes, the old file remains. What has the name of the unfinished file, from
-/// a run that was killed or a link, is removed and never written to.
+/// Replaces a file atomically: if the program is killed while it writes, the old file remains. A link that has
+/// the name of the unfinished file, or such a file of a run that was killed, is removed and never written to.
 fn write_whole(path: &Path, content: &str) -> Result<(), Failure> {
     let directory = path.parent().map_or(Ok(()), fs::create_dir_all);
     let mut unfinished = path.as_os_str().to_owned();

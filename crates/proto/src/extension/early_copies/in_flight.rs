@@ -10,6 +10,9 @@ use crate::time::Timestamp;
 /// directions, this is wrong less than once in ten thousand times.
 const UNREPORTED: u32 = 32;
 
+/// Copies without a report whose TSNs are remembered, because packets and acknowledgements overtake each other: their reports may still come.
+const LATE: usize = 256;
+
 /// A copy that was sent.
 #[derive(Clone, Copy, Debug)]
 struct SentCopy {
@@ -28,6 +31,14 @@ struct OfChunk {
     open: u32,
     /// Duplicates that the peer reported: so many of the chunk's transmissions arrived besides the first.
     reported: u32,
+    /// Copies that count as lost, because the peer had not reported a duplicate in time.
+    late: u32,
+}
+
+impl OfChunk {
+    fn is_over(self) -> bool {
+        self.open + self.reported + self.late == 0
+    }
 }
 
 /// The copies that were sent on a path and whose fate is open, in the order of sending.
@@ -36,6 +47,8 @@ pub(crate) struct CopiesInFlight {
     copies: VecDeque<SentCopy>,
     /// The same by chunks, so that the cost of a report does not grow with the number of copies.
     chunks: BTreeMap<ExtendedTsn, OfChunk>,
+    /// The chunks of the last copies that count as lost, at most [`LATE`].
+    late: VecDeque<ExtendedTsn>,
     /// So many of them, the earliest, have left the network since.
     gone: usize,
     bytes: usize,
@@ -71,19 +84,30 @@ impl CopiesInFlight {
 
     /// The peer reports `tsn` as a duplicate. Returns whether a copy explains that.
     pub(crate) fn on_duplicate(&mut self, tsn: ExtendedTsn) -> bool {
-        let Some(chunk) = self.chunks.get_mut(&tsn).filter(|chunk| chunk.open > 0) else {
+        let Some(chunk) = self.chunks.get_mut(&tsn) else {
             return false;
         };
+        if chunk.open > 0 {
+            chunk.open -= 1;
+            chunk.reported += 1;
+        } else if chunk.late > 0 {
+            chunk.late -= 1;
+        } else {
+            return false;
+        }
         self.peer_reports = true;
-        chunk.open -= 1;
-        chunk.reported += 1;
         true
     }
 
-    /// An acknowledgement covers the transmission `acknowledged` of the path, and none later. Returns how many packets were lost: one for
+    /// An acknowledgement covers the transmission `acknowledged` of the path, although another one may have brought the chunk.
+    pub(crate) fn reach(&mut self, acknowledged: SendNo) {
+        self.reached = self.reached.max(acknowledged + 1);
+    }
+
+    /// The transmission `acknowledged` of the path arrived, and none later is known to have arrived. Returns how many packets were lost: one for
     /// each copy that left before and was not reported as a duplicate. Also returns the bytes of those that were reported.
     pub(crate) fn settle(&mut self, acknowledged: SendNo) -> (u32, usize) {
-        self.reached = self.reached.max(acknowledged + 1);
+        self.reach(acknowledged);
         let (mut lost, mut arrived) = (0, 0);
         while let Some(copy) = self.copies.front().filter(|copy| copy.after <= acknowledged) {
             let copy = *copy;
@@ -112,11 +136,27 @@ impl CopiesInFlight {
             chunk.reported -= 1;
         } else {
             chunk.open -= 1;
+            chunk.late += 1;
+            self.late.push_back(tsn);
         }
-        if chunk.open + chunk.reported == 0 {
+        if chunk.is_over() {
             self.chunks.remove(&tsn);
         }
+        if self.late.len() > LATE {
+            self.forget_oldest_late();
+        }
         reported
+    }
+
+    fn forget_oldest_late(&mut self) {
+        let Some(tsn) = self.late.pop_front() else { return };
+        if let Some(chunk) = self.chunks.get_mut(&tsn) {
+            // The report may have come meanwhile.
+            chunk.late = chunk.late.saturating_sub(1);
+            if chunk.is_over() {
+                self.chunks.remove(&tsn);
+            }
+        }
     }
 
     /// Copies that left before `time` are no longer in the network, arrived or lost, although no acknowledgement shows which: otherwise a
@@ -136,6 +176,7 @@ impl CopiesInFlight {
     pub(crate) fn clear(&mut self) {
         self.copies.clear();
         self.chunks.clear();
+        self.late.clear();
         self.gone = 0;
         self.bytes = 0;
     }
@@ -197,6 +238,26 @@ mod tests {
                 copies.settle(number);
             }
         }
+    }
+
+    #[test]
+    fn a_late_report_is_still_that_of_the_copy() {
+        let mut copies = copies();
+        assert_eq!(copies.settle(20), (3, 0), "all count as lost");
+        let explained: Vec<bool> = [7, 8, 8, 7, 7].map(|tsn| copies.on_duplicate(tsn)).into();
+        assert_eq!(explained, [true, true, false, true, false]);
+    }
+
+    #[test]
+    fn late_reports_are_awaited_for_few_copies() {
+        let mut copies = CopiesInFlight::default();
+        for number in 0..2000 {
+            copies.push(Timestamp::from_millis(1), number, number, 100);
+            copies.settle(number);
+            assert!(copies.late.len() <= LATE && copies.chunks.len() <= LATE);
+        }
+        assert!(!copies.on_duplicate(2000 - 1 - LATE as u64));
+        assert!(copies.on_duplicate(2000 - LATE as u64));
     }
 
     #[test]

@@ -12,7 +12,9 @@
 //!   packet that left with the copy, or later, arrives and the duplicate was not reported, a packet was lost: the chunk's or the copy's. This
 //!   counts as a loss for the controller, as a loss that a tail loss probe repairs does (RFC 8985 §7.4), and is never undone. If the report of
 //!   the duplicate was lost, a loss is counted that did not happen.
-//! * A duplicate is first explained by a copy. Only further duplicates say that a retransmission was spurious (RFC 3708).
+//! * A duplicate is first explained by a copy, also by one that counts as lost already. Only further duplicates say that a retransmission was
+//!   spurious (RFC 3708).
+//! * The acknowledgement of a retransmission shows nothing about copies: an earlier transmission of its chunk may have arrived.
 //! * A chunk that was copied gives an RTT sample only if nothing that left with its copy, or later, is acknowledged yet (Karn's algorithm).
 //!
 //! Copies need RACK, and acknowledgements that do not name transmissions: not ECA-SCTP. They also need a peer that reports duplicates (RFC 9260

@@ -418,6 +418,7 @@ impl Newly {
             path.answer = path.answer.max(Answer::Data);
         }
         if by_last {
+            path.certain = path.certain.max(Some(chunk.sequence));
             let sent_at = chunk.sent_at;
             if path.sample.is_none_or(|newest| newest < sent_at) {
                 path.sample = Some(sent_at);
@@ -437,7 +438,10 @@ fn settle_copies(path: &mut Path, result: &mut PathOutcome) {
     let Some((_, highest)) = path.flight.progress().acknowledged() else {
         return;
     };
-    (result.lost_beside_copies, result.copies_arrived) = path.copies.settle(highest);
+    path.copies.reach(highest);
+    if let Some(certain) = result.certain {
+        (result.lost_beside_copies, result.copies_arrived) = path.copies.settle(certain);
+    }
     let uncertain = |after| path.copies.may_have_arrived(after);
     if result.copied.is_some_and(uncertain) {
         (result.sample, result.newest) = (None, None);

@@ -34,6 +34,9 @@ pub(crate) struct PathOutcome {
     pub(crate) copied: Option<SendNo>,
     /// The transmission of that chunk.
     pub(crate) newest: Option<SendNo>,
+    /// The newest transmission of all chunks that were acknowledged at their first transmission. An acknowledged retransmission may not have
+    /// arrived.
+    pub(crate) certain: Option<SendNo>,
     /// The largest chunk acknowledged at its first transmission: its bytes, and when it left.
     pub(crate) largest: (usize, Timestamp),
     pub(crate) answer: Answer,
