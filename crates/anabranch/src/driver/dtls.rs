@@ -192,7 +192,7 @@ impl Hub {
     /// The same for the packets of an association, whose peer may have another port than before.
     pub(super) fn seal_for(&self, association: &Shared, batch: &mut Outgoing, buffer: &mut Vec<u8>) {
         if let Some(door) = &self.dtls {
-            self.follow(door, association, key(batch.destination));
+            self.follow_peer(door, association, key(batch.destination));
             self.seal(batch, buffer, association.bond.origin());
         }
     }
@@ -297,7 +297,7 @@ impl Hub {
     }
 
     /// The association now sends to this address.
-    fn follow(&self, door: &DtlsDoor, association: &Shared, peer: SocketAddr) {
+    fn follow_peer(&self, door: &DtlsDoor, association: &Shared, peer: SocketAddr) {
         let former = std::mem::replace(&mut *lock(&association.bond.address), peer);
         if former != peer {
             tracing::debug!(association = association.id.0, %former, %peer, "the peer has another address or UDP port");
