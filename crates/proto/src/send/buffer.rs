@@ -277,9 +277,7 @@ impl SendBuffer {
         let kinds = |class| [(class, Refusal::Share(0)), (class, Refusal::Length(0))];
         for (class, from) in (0..self.classes.len()).flat_map(kinds) {
             let mut further = self.refused.range((class, from, StreamId(0))..);
-            let Some(first) = further.next().copied() else {
-                return None;
-            };
+            let first = further.next().copied()?;
             let (of, refusal, stream) = first;
             let len = match refusal {
                 Refusal::Share(_) => 1,
