@@ -27,6 +27,9 @@ pub const MAX_PACKET: u16 = 1 << 14;
 /// A complete connection that no association uses is closed after this time.
 const UNUSED: Duration = Duration::from_secs(30);
 
+/// The connections without an association that one host may have at least.
+const LEAST_SHARE: usize = 8;
+
 /// The least time between two timeouts of a connection.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 
@@ -40,6 +43,7 @@ pub struct Peers<K> {
     established: Established<K>,
     /// Handshakes. A peer that restarted has one beside its old connection (RFC 6347 §4.2.8).
     handshakes: BTreeMap<K, Connection>,
+    /// The handshakes that peers began.
     begun: Places<K>,
     /// Peers with an association.
     held: BTreeSet<K>,
@@ -53,14 +57,14 @@ impl<K: PeerKey> Peers<K> {
     #[must_use]
     pub fn new(config: DtlsConfig) -> Self {
         Self {
+            begun: Places::new(config.max_handshakes / 4),
+            unused: Places::new((config.max_connections / 256).max(LEAST_SHARE)),
             config,
             dtls: Arc::new(front::library(default_provider().key_provider)),
             front: Front::new(),
             established: Established::default(),
             handshakes: BTreeMap::new(),
-            begun: Places::default(),
             held: BTreeSet::new(),
-            unused: Places::default(),
             timeouts: Timeouts::default(),
         }
     }
@@ -129,7 +133,7 @@ impl<K: PeerKey> Peers<K> {
         let may = certificate.is_none() || self.established.find(key, certificate).is_some_and(began);
         if may && !self.handshakes.contains_key(&key) {
             let connection = Connection::new(&self.config, &self.dtls, true, now);
-            self.begin(now, key, connection, effects);
+            self.handshakes.insert(key, connection);
             self.on_handshake(now, key, effects, |connection, out| {
                 connection.handle_timeout(now, out)
             });
@@ -355,17 +359,17 @@ impl<K: PeerKey> Peers<K> {
         }
     }
 
-    /// A handshake begins. If there are too many, of all peers or of the peer's host, the oldest one is dropped.
+    /// A peer begins a handshake. If there are too many, the oldest one of its host is dropped, or, if the host has no more than its share,
+    /// the oldest one of all.
     fn begin(&mut self, now: Instant, key: K, mut connection: Connection, effects: &mut Effects<K>) {
         connection.place = self.begun.add(key);
         self.handshakes.insert(key, connection);
-        while let Some(oldest) = self.begun.too_many(key).or_else(|| {
-            let oldest = self.begun.oldest();
-            oldest.filter(|_| self.handshakes.len() > self.config.max_handshakes.max(1))
-        }) {
-            self.remove_handshake(oldest);
-            effects.ended.push((oldest, DtlsError::Dropped));
-            self.schedule(now, oldest);
+        if self.begun.len() > self.config.max_handshakes.max(1)
+            && let Some(dropped) = self.begun.too_many(key).or_else(|| self.begun.oldest())
+        {
+            self.remove_handshake(dropped);
+            effects.ended.push((dropped, DtlsError::Dropped));
+            self.schedule(now, dropped);
         }
     }
 

@@ -5,28 +5,26 @@ use std::net::IpAddr;
 
 use crate::key::{PeerKey, host};
 
-/// The most entries of one host.
-const SHARE: usize = 64;
-
 /// The entries in the order in which they came. Each has a number.
 #[derive(Debug)]
 pub(crate) struct Places<K> {
     order: BTreeMap<u64, K>,
     hosts: BTreeSet<(IpAddr, u64)>,
     last: u64,
+    /// The number of entries that one host may have.
+    share: usize,
 }
 
-impl<K> Default for Places<K> {
-    fn default() -> Self {
+impl<K: PeerKey> Places<K> {
+    pub(crate) fn new(share: usize) -> Self {
         Self {
             order: BTreeMap::new(),
             hosts: BTreeSet::new(),
             last: 0,
+            share,
         }
     }
-}
 
-impl<K: PeerKey> Places<K> {
     /// Adds an entry, and returns its number.
     pub(crate) fn add(&mut self, key: K) -> u64 {
         self.last += 1;
@@ -56,7 +54,7 @@ impl<K: PeerKey> Places<K> {
         let host = host(key);
         let mut own = self.hosts.range((host, 0)..=(host, u64::MAX));
         let (_, oldest) = own.clone().next()?;
-        own.nth(SHARE)?;
+        own.nth(self.share)?;
         self.order.get(oldest).copied()
     }
 }
@@ -70,9 +68,9 @@ mod tests {
     #[test]
     fn hosts_have_shares() {
         let at = |prefix: u128, rest: u128| SocketAddr::from((Ipv6Addr::from_bits(prefix << 64 | rest), 9));
-        let mut places: Places<SocketAddr> = Places::default();
+        let mut places: Places<SocketAddr> = Places::new(3);
         let other = places.add(at(1, 0));
-        for rest in 0..=SHARE as u128 {
+        for rest in 0..=3 {
             assert_eq!(places.too_many(at(2, 99)), None);
             places.add(at(2, rest));
         }

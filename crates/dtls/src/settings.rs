@@ -14,11 +14,12 @@ pub struct DtlsConfig {
     pub certificate: Certificate,
     /// The peers that this endpoint accepts.
     pub trust: Trust,
-    /// Limit of handshakes that are not complete, at least 1. Beyond it, the oldest is dropped. A handshake begins when the peer has
-    /// returned a cookie. Default 1,024, of which an IPv4 address, or the first 64 bits of an IPv6 address, has 64 at most.
+    /// Limit of handshakes that peers began and that are not complete, at least 1. Beyond it, one is dropped: the oldest of the new one's
+    /// host (an IPv4 address, or the first 64 bits of an IPv6 address) if the host has more than a quarter of them, else the oldest of all.
+    /// A handshake begins when the peer has returned a cookie. Default 1,024.
     pub max_handshakes: usize,
     /// Limit of complete connections, at least 1. Beyond it, the oldest one without an association is closed, or, if there is none, new
-    /// handshakes are refused. Default 65,536.
+    /// handshakes are refused. A host may have a 256th of them without an association, and at least 8. Default 65,536.
     pub max_connections: usize,
     /// A connection without traffic for this time is closed, also if it has an association. Longer than the interval of heartbeats, by default five minutes.
     pub idle_timeout: Duration,

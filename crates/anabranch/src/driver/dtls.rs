@@ -214,8 +214,13 @@ impl Hub {
             let effects = door.call(|peers, now, effects| {
                 peers.handle_datagram(now, peer, datagram.payload.as_ref(), effects);
             });
-            for (_, answer) in effects.datagrams() {
-                self.send_sealed(datagram.local, datagram.remote, answer);
+            for (to, answer) in effects.datagrams() {
+                if to == peer {
+                    self.send_sealed(datagram.local, datagram.remote, answer);
+                } else {
+                    // A connection that made room for this one.
+                    self.send_sealed(None, to, answer);
+                }
             }
             clear.extend(effects.certified_packets().map(|(certificate, packet)| {
                 let clear = Datagram {
