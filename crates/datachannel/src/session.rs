@@ -422,7 +422,9 @@ impl Session {
                 self.on_dtls(now, |dtls, effects| dtls.send(now, (), &answer, effects));
             }
         }
-        for (_, reason) in &effects.ended {
+        // A handshake that somebody else began beside the connection ends without harm.
+        let is_connected = self.dtls.as_ref().is_some_and(|dtls| dtls.peer(()).is_some());
+        for (_, reason) in effects.ended.iter().filter(|_| !is_connected) {
             if let Some((association, at)) = self.sctp.association_at(now) {
                 association.handle_path_error(at, PathId(0), PathError::Closed);
             }

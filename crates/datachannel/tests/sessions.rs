@@ -365,6 +365,31 @@ fn dtls_may_begin_before_a_path_is_nominated() {
     assert_eq!(answer.expect("an answer").destination, address(OFFERER));
 }
 
+/// A ClientHello of somebody else, with the peer's address as its source, begins a handshake beside the connection. Its end is not the end of
+/// the session.
+#[test]
+fn a_forged_handshake_does_not_end_a_session() {
+    let mut pair = connected(config(OFFERER), config(ANSWERER));
+    for side in [OFFERER, ANSWERER] {
+        let mut stranger = Peers::new(DtlsConfig::new(Certificate::generate().unwrap()));
+        let mut effects = Effects::default();
+        stranger.connect(pair.now, (), &mut effects);
+        let (_, hello) = effects.datagrams().next().expect("a ClientHello");
+        pair.sides[side].handle_datagram(pair.now, address(1 - side), address(side), hello);
+    }
+    // Longer than a handshake may take.
+    pair.run(Duration::from_secs(120), |_| true);
+    for side in [OFFERER, ANSWERER] {
+        let events = pair.take(side);
+        assert!(
+            !events
+                .iter()
+                .any(|event| matches!(event, SessionEvent::Closed(_))),
+            "{events:?}"
+        );
+    }
+}
+
 #[test]
 fn mistakes_are_errors() {
     let now = Instant::now();

@@ -7,7 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use anabranch_dtls::{DtlsConfig, DtlsError, Effects, Fingerprint, Peers};
-use anabranch_proto::{AssociationId, Dscp, EcnCodepoint, IcmpKind, IcmpMessage, PathError};
+use anabranch_proto::{
+    AssociationId, AssociationState, Dscp, EcnCodepoint, IcmpKind, IcmpMessage, PathError,
+};
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -275,10 +277,16 @@ impl Hub {
     /// tells it: begins another one.
     pub(super) fn doubt_dtls(&self, association: &Shared, state: &State) {
         let Some(door) = &self.dtls else { return };
-        let sends = state.established && !state.dry;
-        let doubts = if sends { DOUBTS } else { 1 };
-        if state.core.unanswered_timeouts() < doubts {
+        if state.core.state() == AssociationState::Closed {
             return;
+        }
+        // During set-up, the timer is that of INIT or COOKIE ECHO.
+        if state.established {
+            let doubts = if state.dry { 1 } else { DOUBTS };
+            let errors = state.core.stats().paths.first().map(|path| path.error_count);
+            if errors.is_none_or(|errors| errors < doubts) {
+                return;
+            }
         }
         let (peer, certificate) = (key(state.core.remote_address()), association.bond.certificate());
         self.send_all(&door.call(|peers, now, effects| peers.renew(now, peer, certificate, effects)));

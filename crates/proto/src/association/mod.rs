@@ -495,17 +495,6 @@ impl Association {
         (self.identity.local_tag, self.identity.peer_tag)
     }
 
-    /// Consecutive timeouts of the primary path without an answer of the peer: the path's error counter (RFC 9260 §8.2), or, during set-up,
-    /// the retransmissions of INIT or COOKIE ECHO.
-    #[must_use]
-    pub fn unanswered_timeouts(&self) -> u32 {
-        let set_up = self
-            .state
-            .request()
-            .map_or(0, |request| request.retransmissions());
-        self.paths.path(self.paths.primary()).error_count.max(set_up)
-    }
-
     /// The address and UDP port of the primary path.
     #[must_use]
     pub fn remote_address(&self) -> SocketAddr {
