@@ -559,7 +559,7 @@ async fn run(seed: u64) -> BTreeSet<&'static str> {
     let print = Some(story.a_certificate.fingerprint());
     assert_eq!(theirs.peer_fingerprint(), print);
     story.transfer([&ours, &theirs], 0).await;
-    if seed % 2 == 0 {
+    if seed.is_multiple_of(2) {
         story.take_address().await;
         story.transfer([&ours, &theirs], 1).await;
     }
