@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use anabranch_proto::{
-    Association, Event, MessagePart, Ppid, ReconfigurationEvent, ReconfigurationRequest,
-    ReconfigurationResult, Reliability, ResetDirection, SchedulerKind, SendError, SendOptions, StreamId,
-    StreamItem, StreamSelection, Timestamp,
+    Association, Event, MessagePart, NextItem, Ppid, ReconfigurationEvent, ReconfigurationRequest,
+    ReconfigurationResult, Reliability, SchedulerKind, SendError, SendOptions, StreamId, StreamItem,
+    StreamSelection, Timestamp,
 };
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use crate::config::ChannelConfig;
-use crate::dcep::Dcep;
+use crate::dcep::{self, Dcep};
+use crate::joins::{Joined, Joins};
+use crate::resets::Resets;
 
 /// Payload protocol identifiers (RFC 8831 §8).
 const DCEP: Ppid = Ppid(50);
@@ -21,6 +23,8 @@ const BINARY_EMPTY: Ppid = Ppid(57);
 
 /// Bytes of a label, and of a protocol.
 const MOST_TEXT: usize = 65_535;
+/// Bytes of the labels and protocols of all channels that the peer opened.
+const MOST_TEXTS: usize = 1 << 20;
 /// The number that no stream has (RFC 8831 §6.2).
 const NO_STREAM: u16 = 65_535;
 
@@ -45,7 +49,8 @@ pub struct ChannelLimits {
     pub max_message: usize,
     /// The largest message that the peer accepts, in bytes, as it announced. Default 64 KiB (RFC 8841 §6.1).
     pub peer_max_message: usize,
-    /// Channels at a time, those that are closing included. Channels that the peer opens beyond it are closed. Default 1,024.
+    /// Channels at a time, those that are closing included, and those whose messages are not read to the end. Channels that the peer opens
+    /// beyond it are closed. Default 1,024.
     pub max_channels: usize,
 }
 
@@ -76,14 +81,15 @@ pub enum ChannelEvent {
     Opened(ChannelId),
     /// The peer opened a channel.
     Accepted(ChannelId, ChannelConfig),
-    /// A message arrived.
-    Message(ChannelId, ChannelMessage),
+    /// [`Channels::recv`] may return messages of the channel. It need not be told again before `recv` has returned `None`.
+    Readable(ChannelId),
     /// The buffered amount fell to the threshold or below ([`Channels::set_buffered_amount_low_threshold`]).
     BufferedAmountLow(ChannelId),
     /// A message of the channel was refused with [`ChannelSendError::Full`], and the send buffer, which all channels share, has room for
     /// the channel again.
     Writable(ChannelId),
-    /// The channel is closed, by either side. Its number may be used for another channel.
+    /// The channel is closed: no more messages can be sent. If the peer closed it, its last messages can still be read; the peer learns that
+    /// the channel is closed, and its number is free, after [`Channels::recv`] has returned `None`, or [`Channels::close`] was called.
     Closed(ChannelId),
 }
 
@@ -136,16 +142,33 @@ pub enum ChannelSendError {
     Full,
 }
 
+/// A message of a data channel has one of these identifiers (RFC 8831 §6.6).
+fn message(ppid: Ppid, bytes: Bytes) -> Option<ChannelMessage> {
+    let (is_text, bytes) = match ppid {
+        STRING => (true, bytes),
+        BINARY => (false, bytes),
+        STRING_EMPTY => (true, Bytes::new()),
+        BINARY_EMPTY => (false, Bytes::new()),
+        _ => return None,
+    };
+    Some(ChannelMessage { is_text, bytes })
+}
+
 #[derive(Debug)]
 struct Channel {
     config: ChannelConfig,
     state: State,
-    /// The outgoing stream was reset, and the peer confirmed it.
-    reset_out: bool,
+    is_theirs: bool,
+    /// Whether the application reads the channel's messages: until it closes the channel.
+    is_read: bool,
+    /// Everything that the peer sent before it reset its stream is read. What follows in the stream belongs to the next channel of this
+    /// number.
+    is_read_out: bool,
+    outgoing: Outgoing,
     /// The peer reset its stream.
     reset_in: bool,
-    /// The message that arrives in parts.
-    joining: Option<Joining>,
+    /// The application knows that the channel is closed.
+    told_closed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,28 +179,57 @@ enum State {
     Closing,
 }
 
-#[derive(Debug)]
-struct Joining {
-    ppid: Ppid,
-    bytes: BytesMut,
+/// The stream to the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outgoing {
+    InUse,
+    /// Its reset was requested, or waits for its turn.
+    Resetting,
+    /// It was reset, and the peer confirmed it.
+    Reset,
+    /// The peer does not let it be reset: its number cannot be used again.
+    Stuck,
 }
 
-/// The data channels of an association. It keeps no clock and does no I/O: the caller drives the association, and passes each of its events to
-/// [`Channels::handle_event`].
+impl Channel {
+    fn new(config: ChannelConfig, state: State, is_theirs: bool) -> Self {
+        Self {
+            config,
+            state,
+            is_theirs,
+            is_read: true,
+            is_read_out: false,
+            outgoing: Outgoing::InUse,
+            reset_in: false,
+            told_closed: false,
+        }
+    }
+
+    /// Bytes of its label and protocol that the peer chose.
+    fn texts(&self) -> usize {
+        if self.is_theirs { texts(&self.config) } else { 0 }
+    }
+}
+
+fn texts(config: &ChannelConfig) -> usize {
+    config.label.len() + config.protocol.len()
+}
+
+/// The data channels of an association. Messages stay in the association, and in its receive window, until the application reads them. This
+/// type keeps no clock and does no I/O: the caller drives the association, and passes each of its events to [`Channels::handle_event`].
 #[derive(Debug)]
 pub struct Channels {
     role: Role,
     limits: ChannelLimits,
     channels: BTreeMap<u16, Channel>,
-    /// Announcements that wait for the association or for room in its buffer.
-    announcements: VecDeque<(u16, Dcep)>,
-    /// Streams with something to read.
-    readable: BTreeSet<u16>,
-    /// Channels that the application does not read at present.
-    paused: BTreeSet<u16>,
-    /// Streams to be reset, and those of the request that waits for its answer.
-    resets: BTreeSet<u16>,
-    resetting: Vec<u16>,
+    /// Bytes of the labels and protocols that the peer chose.
+    texts: usize,
+    /// Channels whose announcement or confirmation waits for the association or for room in its buffer.
+    announcements: VecDeque<u16>,
+    /// Streams with something to read that [`Channels::poll_event`] has not looked at.
+    fresh: BTreeSet<u16>,
+    joins: Joins,
+    resets: Resets,
     events: VecDeque<ChannelEvent>,
     is_established: bool,
 }
@@ -190,11 +242,11 @@ impl Channels {
             role,
             limits,
             channels: BTreeMap::new(),
+            texts: 0,
             announcements: VecDeque::new(),
-            readable: BTreeSet::new(),
-            paused: BTreeSet::new(),
-            resets: BTreeSet::new(),
-            resetting: Vec::new(),
+            fresh: BTreeSet::new(),
+            joins: Joins::default(),
+            resets: Resets::default(),
             events: VecDeque::new(),
             is_established: false,
         }
@@ -235,14 +287,14 @@ impl Channels {
         };
         let is_negotiated = config.negotiated.is_some();
         if !is_negotiated {
-            self.announcements.push_back((id, Dcep::Open(config.clone())));
+            self.announcements.push_back(id);
         }
         let state = if is_negotiated {
             State::Open
         } else {
             State::Opening
         };
-        self.insert(association, id, config, state);
+        self.insert(association, id, Channel::new(config, state, false));
         if is_negotiated && self.is_established {
             self.events.push_back(ChannelEvent::Opened(ChannelId(id)));
         }
@@ -278,7 +330,7 @@ impl Channels {
         if size > limit {
             return Err(ChannelSendError::TooLarge { size, limit });
         }
-        if self.announcements.iter().any(|(waiting, _)| *waiting == id.0) {
+        if self.announcements.contains(&id.0) {
             // Nothing may pass the announcement.
             return Err(ChannelSendError::Full);
         }
@@ -321,15 +373,64 @@ impl Channels {
         let _ = stream.set_buffered_amount_low_threshold(Some(threshold));
     }
 
-    /// Closes a channel: messages sent before still arrive, messages of the peer are dropped (RFC 8831 §6.7).
+    /// Closes a channel: messages sent before still arrive, unread messages of the peer are dropped (RFC 8831 §6.7).
     /// [`ChannelEvent::Closed`] tells the end.
     pub fn close(&mut self, association: &mut Association, now: Timestamp, id: ChannelId) {
-        if let Some(channel) = self.channels.get_mut(&id.0)
-            && channel.state != State::Closing
-        {
-            channel.state = State::Closing;
-            self.resets.insert(id.0);
+        let id = id.0;
+        let Some(channel) = self.channels.get_mut(&id) else {
+            return;
+        };
+        if std::mem::replace(&mut channel.is_read, false) {
+            self.joins.forget(id);
+            self.fresh.insert(id);
+        }
+        channel.state = State::Closing;
+        let announced = self.announcements.len();
+        self.announcements.retain(|waiting| *waiting != id);
+        if self.announcements.len() < announced && !channel.is_theirs {
+            // The peer does not know of the channel.
+            self.remove(id);
+            self.events.push_back(ChannelEvent::Closed(ChannelId(id)));
+        } else {
+            self.reset_outgoing(id);
             self.reset(association, now);
+        }
+    }
+
+    /// The next message of a channel. `None` if there is none at present, or the channel is closed and its last message was returned. Unread
+    /// messages of a channel fill the receive window of the association, and in the end stop the peer's other channels too.
+    pub fn recv(
+        &mut self,
+        association: &mut Association,
+        now: Timestamp,
+        id: ChannelId,
+    ) -> Option<ChannelMessage> {
+        loop {
+            let channel = self.channels.get(&id.0)?;
+            if !channel.is_read || channel.is_read_out {
+                return None;
+            }
+            let part = match association.stream(now, StreamId(id.0)).recv()? {
+                StreamItem::Part(part) => part,
+                StreamItem::Reset => {
+                    self.on_read_out(association, now, id.0);
+                    return None;
+                }
+            };
+            if part.ppid == DCEP {
+                self.on_dcep(association, now, id.0, part);
+                continue;
+            }
+            self.confirm(id.0);
+            match self.joins.add(part, self.limits.max_message) {
+                Joined::Message(ppid, bytes) => {
+                    if let Some(message) = message(ppid, bytes) {
+                        return Some(message);
+                    }
+                }
+                Joined::Incomplete => {}
+                Joined::TooLarge => self.close(association, now, id),
+            }
         }
     }
 
@@ -338,7 +439,7 @@ impl Channels {
         match event {
             Event::Established { .. } => self.on_established(association, now),
             Event::StreamOpened(stream) | Event::StreamReadable(stream) => {
-                self.readable.insert(stream.0);
+                self.fresh.insert(stream.0);
             }
             Event::Writable(stream) => {
                 self.announce(association, now);
@@ -355,40 +456,22 @@ impl Channels {
             {
                 self.on_reset(association, now, *result);
             }
-            Event::Closed(_) => {
-                let closed = std::mem::take(&mut self.channels).into_keys();
-                self.events
-                    .extend(closed.map(|id| ChannelEvent::Closed(ChannelId(id))));
-                self.announcements.clear();
+            Event::Reconfiguration(ReconfigurationEvent::InboundReset { streams, .. }) => {
+                self.on_peer_resets(association, now, streams);
             }
+            Event::Closed(_) => self.on_association_closed(),
             _ => {}
         }
     }
 
-    /// The next event. Messages are read from the association only when they are asked for here, so that a slow application slows the peer.
+    /// The next event. Announcements of channels are read from the association here; the channels' messages by [`Channels::recv`].
     pub fn poll_event(&mut self, association: &mut Association, now: Timestamp) -> Option<ChannelEvent> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Some(event);
             }
-            let id = self.readable.difference(&self.paused).next().copied()?;
-            match association.stream(now, StreamId(id)).recv() {
-                None => {
-                    self.readable.remove(&id);
-                }
-                Some(StreamItem::Part(part)) => self.on_part(association, now, id, part),
-                Some(StreamItem::Reset) => self.on_peer_reset(association, now, id),
-            }
-        }
-    }
-
-    /// Whether [`Channels::poll_event`] reads messages of this channel. Unread messages of a channel fill the receive window of the
-    /// association, and in the end stop the peer's other channels too. Default true.
-    pub fn set_reading(&mut self, id: ChannelId, reads: bool) {
-        if reads {
-            self.paused.remove(&id.0);
-        } else {
-            self.paused.insert(id.0);
+            let id = *self.fresh.first()?;
+            self.look(association, now, id);
         }
     }
 
@@ -402,19 +485,21 @@ impl Channels {
             .find(|id| !self.channels.contains_key(id))
     }
 
-    fn insert(&mut self, association: &mut Association, id: u16, config: ChannelConfig, state: State) {
+    fn insert(&mut self, association: &mut Association, id: u16, channel: Channel) {
         if association.scheduler() == SchedulerKind::Priority {
             // Class 0 is served first.
-            let _ = association.set_stream_priority(StreamId(id), u16::MAX - config.priority);
+            let _ = association.set_stream_priority(StreamId(id), u16::MAX - channel.config.priority);
         }
-        let channel = Channel {
-            config,
-            state,
-            reset_out: false,
-            reset_in: false,
-            joining: None,
-        };
+        self.texts += channel.texts();
         self.channels.insert(id, channel);
+    }
+
+    fn remove(&mut self, id: u16) {
+        if let Some(channel) = self.channels.remove(&id) {
+            self.texts -= channel.texts();
+            // The peer may have opened the next channel of this number.
+            self.fresh.insert(id);
+        }
     }
 
     fn on_established(&mut self, association: &mut Association, now: Timestamp) {
@@ -422,95 +507,89 @@ impl Channels {
         let negotiated = self
             .channels
             .iter()
-            .filter(|(_, channel)| channel.config.negotiated.is_some());
+            .filter(|(_, channel)| channel.config.negotiated.is_some() && channel.state == State::Open);
         let opened = negotiated.map(|(id, _)| ChannelEvent::Opened(ChannelId(*id)));
         self.events.extend(opened);
         self.announce(association, now);
+        self.reset(association, now);
     }
 
     /// Sends what waits of the protocol's own messages.
     fn announce(&mut self, association: &mut Association, now: Timestamp) {
-        while let Some((id, message)) = self.announcements.front() {
-            let options = SendOptions::default().ppid(DCEP);
-            match association.send(now, StreamId(*id), message.encode().into(), options) {
-                Err(SendError::BufferFull) => return,
-                // A stream that the peer does not have: the channel cannot be announced.
-                Err(SendError::InvalidStream { .. }) => {
-                    let id = *id;
-                    self.channels.remove(&id);
-                    self.events.push_back(ChannelEvent::Closed(ChannelId(id)));
+        while let Some(id) = self.announcements.front().copied() {
+            if let Some(channel) = self.channels.get(&id) {
+                let message = if channel.is_theirs {
+                    dcep::ack()
+                } else {
+                    dcep::open(&channel.config)
+                };
+                let options = SendOptions::default().ppid(DCEP);
+                match association.send(now, StreamId(id), message.into(), options) {
+                    Err(SendError::BufferFull) => return,
+                    // A stream that the peer does not have: the channel cannot be announced.
+                    Err(SendError::InvalidStream { .. }) => {
+                        self.remove(id);
+                        self.events.push_back(ChannelEvent::Closed(ChannelId(id)));
+                    }
+                    Ok(_) | Err(_) => {}
                 }
-                Ok(_) | Err(_) => {}
             }
             self.announcements.pop_front();
         }
     }
 
-    fn on_part(&mut self, association: &mut Association, now: Timestamp, id: u16, part: MessagePart) {
-        if part.ppid == DCEP && part.beginning && part.ending {
-            match Dcep::decode(&part.payload.into_bytes()) {
-                Some(Dcep::Open(config)) => self.on_open(association, now, id, config),
-                Some(Dcep::Ack) => {
-                    if let Some(channel) = self.channels.get_mut(&id)
-                        && channel.state == State::Opening
-                    {
-                        channel.state = State::Open;
-                        self.events.push_back(ChannelEvent::Opened(ChannelId(id)));
-                    }
+    /// Reads what the application does not: announcements, and all of a stream that has no channel, or whose channel this side has closed.
+    /// Everything else stays in the association.
+    fn look(&mut self, association: &mut Association, now: Timestamp, id: u16) {
+        self.fresh.remove(&id);
+        loop {
+            let mut stream = association.stream(now, StreamId(id));
+            if let Some(channel) = self.channels.get(&id) {
+                if channel.is_read_out {
+                    return;
                 }
-                None => self.refuse(association, now, id),
+                let next = stream.peek();
+                let is_ours = matches!(next, None | Some(NextItem::Message(DCEP)));
+                if channel.is_read && !is_ours {
+                    if next != Some(NextItem::Reset) {
+                        self.confirm(id);
+                    }
+                    self.events.push_back(ChannelEvent::Readable(ChannelId(id)));
+                    return;
+                }
             }
-            return;
+            match stream.recv() {
+                None => return,
+                Some(StreamItem::Part(part)) if part.ppid == DCEP => self.on_dcep(association, now, id, part),
+                // A message of no channel, or of one that this side has closed.
+                Some(StreamItem::Part(_)) => {}
+                Some(StreamItem::Reset) => self.on_read_out(association, now, id),
+            }
         }
-        let Some(channel) = self
-            .channels
-            .get_mut(&id)
-            .filter(|channel| channel.state != State::Closing)
-        else {
-            // A message of no channel, or of one that this side has closed.
-            return;
+    }
+
+    /// A message of the protocol itself, or a part of one.
+    fn on_dcep(&mut self, association: &mut Association, now: Timestamp, id: u16, part: MessagePart) {
+        let message = match self.joins.add(part, dcep::LONGEST) {
+            Joined::Incomplete => return,
+            Joined::Message(_, bytes) => Dcep::decode(&bytes),
+            Joined::TooLarge => None,
         };
-        if part.beginning {
-            channel.joining = Some(Joining {
-                ppid: part.ppid,
-                bytes: BytesMut::new(),
-            });
+        match message {
+            Some(Dcep::Open(config)) => self.on_open(association, now, id, config),
+            Some(Dcep::Ack) => self.confirm(id),
+            None => self.refuse(association, now, id),
         }
-        let Some(joining) = &mut channel.joining else {
-            return;
-        };
-        if part.truncated {
-            // The peer abandoned the rest.
-            channel.joining = None;
-            return;
+    }
+
+    /// The peer confirmed the channel: any message does (RFC 8832 §6).
+    fn confirm(&mut self, id: u16) {
+        if let Some(channel) = self.channels.get_mut(&id)
+            && channel.state == State::Opening
+        {
+            channel.state = State::Open;
+            self.events.push_back(ChannelEvent::Opened(ChannelId(id)));
         }
-        if joining.bytes.len() + part.payload.len() > self.limits.max_message {
-            channel.joining = None;
-            self.close(association, now, ChannelId(id));
-            return;
-        }
-        for piece in part.payload.pieces() {
-            joining.bytes.extend_from_slice(piece);
-        }
-        if !part.ending {
-            return;
-        }
-        let Some(Joining { ppid, bytes }) = channel.joining.take() else {
-            return;
-        };
-        let bytes = bytes.freeze();
-        let message = match ppid {
-            STRING => (true, bytes),
-            BINARY => (false, bytes),
-            STRING_EMPTY => (true, Bytes::new()),
-            BINARY_EMPTY => (false, Bytes::new()),
-            // Of no data channel (RFC 8831 §6.6).
-            _ => return,
-        };
-        let (is_text, bytes) = message;
-        let message = ChannelMessage { is_text, bytes };
-        self.events
-            .push_back(ChannelEvent::Message(ChannelId(id), message));
     }
 
     /// The peer announced a channel.
@@ -520,12 +599,14 @@ impl Channels {
             Role::Server => id.is_multiple_of(2),
         };
         let is_full = self.channels.len() >= self.limits.max_channels;
-        if !is_theirs || is_full || self.channels.contains_key(&id) || id >= association.outbound_streams() {
+        let has_room = self.texts + texts(&config) <= MOST_TEXTS;
+        let is_free = !self.channels.contains_key(&id) && id < association.outbound_streams();
+        if !is_theirs || is_full || !has_room || !is_free {
             self.refuse(association, now, id);
             return;
         }
-        self.insert(association, id, config.clone(), State::Open);
-        self.announcements.push_back((id, Dcep::Ack));
+        self.insert(association, id, Channel::new(config.clone(), State::Open, true));
+        self.announcements.push_back(id);
         self.announce(association, now);
         self.events
             .push_back(ChannelEvent::Accepted(ChannelId(id), config));
@@ -539,74 +620,102 @@ impl Channels {
         }
     }
 
-    /// Requests the resets that wait, if no request waits for its answer.
-    fn reset(&mut self, association: &mut Association, now: Timestamp) {
-        if !self.resetting.is_empty() || self.resets.is_empty() {
-            return;
+    /// The channel's stream to the peer is to be reset.
+    fn reset_outgoing(&mut self, id: u16) {
+        if let Some(channel) = self.channels.get_mut(&id)
+            && channel.outgoing == Outgoing::InUse
+        {
+            channel.outgoing = Outgoing::Resetting;
+            self.resets.insert(id);
         }
-        let mut streams: Vec<u16> = self.resets.iter().copied().collect();
-        loop {
-            let listed = StreamSelection::Listed(streams.iter().copied().map(StreamId).collect());
-            match association
-                .reconfigure(now)
-                .reset_streams(listed, ResetDirection::Outgoing)
-            {
-                Ok(()) => break,
-                Err(anabranch_proto::ReconfigurationError::TooManyStreams { limit }) if limit > 0 => {
-                    streams.truncate(limit);
-                }
-                // Later: another request waits, or set-up is not complete.
-                Err(_) => return,
-            }
-        }
-        for stream in &streams {
-            self.resets.remove(stream);
-        }
-        self.resetting = streams;
     }
 
-    /// The peer answered this side's reset.
+    /// Requests the resets that wait, if no request waits for its answer.
+    fn reset(&mut self, association: &mut Association, now: Timestamp) {
+        for id in self.resets.request(association, now) {
+            self.on_outgoing(id, Outgoing::Stuck);
+        }
+    }
+
+    /// The peer answered this side's request.
     fn on_reset(&mut self, association: &mut Association, now: Timestamp, result: ReconfigurationResult) {
-        for id in std::mem::take(&mut self.resetting) {
-            match result {
-                ReconfigurationResult::Performed | ReconfigurationResult::NothingToDo => {
-                    if let Some(channel) = self.channels.get_mut(&id) {
-                        channel.reset_out = true;
-                        self.end_if_reset(id);
-                    }
-                }
-                _ => {
-                    self.resets.insert(id);
-                }
-            }
+        let over = self.resets.on_answer(result);
+        for id in over.reset {
+            self.on_outgoing(id, Outgoing::Reset);
+        }
+        for id in over.refused {
+            self.on_outgoing(id, Outgoing::Stuck);
         }
         self.reset(association, now);
     }
 
-    /// The peer reset its stream: it closes the channel, or confirms that this side closed it.
-    fn on_peer_reset(&mut self, association: &mut Association, now: Timestamp, id: u16) {
+    fn on_outgoing(&mut self, id: u16, outgoing: Outgoing) {
+        if let Some(channel) = self.channels.get_mut(&id) {
+            channel.outgoing = outgoing;
+            self.end_if_reset(id);
+        }
+    }
+
+    /// The peer reset streams: it closes the channels, or confirms that this side closed them. Their last messages can still be read.
+    fn on_peer_resets(&mut self, association: &mut Association, now: Timestamp, streams: &StreamSelection) {
+        let streams: Vec<u16> = match streams {
+            StreamSelection::All => self.channels.keys().copied().collect(),
+            StreamSelection::Listed(streams) => streams.iter().map(|stream| stream.0).collect(),
+        };
+        for id in streams {
+            if self.fresh.contains(&id) {
+                // The channel's announcement may be unread.
+                self.look(association, now, id);
+            }
+            self.on_peer_reset(id);
+        }
+    }
+
+    fn on_peer_reset(&mut self, id: u16) {
+        if let Some(channel) = self.channels.get_mut(&id) {
+            channel.reset_in = true;
+            channel.state = State::Closing;
+            self.announcements.retain(|waiting| *waiting != id);
+            self.end_if_reset(id);
+        }
+    }
+
+    /// All is read that the peer sent before it reset its stream.
+    fn on_read_out(&mut self, association: &mut Association, now: Timestamp, id: u16) {
+        self.joins.forget(id);
+        if let Some(channel) = self.channels.get_mut(&id) {
+            channel.is_read_out = true;
+            self.reset_outgoing(id);
+            self.on_peer_reset(id);
+            self.reset(association, now);
+        }
+    }
+
+    /// Tells that a channel is closed: at once if the peer closes it; if this side does, when both streams are reset. A channel is removed
+    /// when everything is over.
+    fn end_if_reset(&mut self, id: u16) {
         let Some(channel) = self.channels.get_mut(&id) else {
             return;
         };
-        channel.reset_in = true;
-        channel.joining = None;
-        if channel.state != State::Closing {
-            channel.state = State::Closing;
-            self.announcements.retain(|(waiting, _)| *waiting != id);
-            self.resets.insert(id);
-            self.reset(association, now);
-        }
-        self.end_if_reset(id);
-    }
-
-    fn end_if_reset(&mut self, id: u16) {
-        if let Some(channel) = self.channels.get(&id)
-            && channel.reset_in
-            && channel.reset_out
-        {
-            self.channels.remove(&id);
-            self.paused.remove(&id);
+        let is_reset = channel.reset_in && channel.outgoing == Outgoing::Reset;
+        let is_closed =
+            is_reset || channel.outgoing == Outgoing::Stuck || (channel.reset_in && channel.is_read);
+        if is_closed && !std::mem::replace(&mut channel.told_closed, true) {
             self.events.push_back(ChannelEvent::Closed(ChannelId(id)));
         }
+        if is_reset && channel.is_read_out {
+            self.remove(id);
+        }
+    }
+
+    /// The association has ended. Messages that have arrived can still be read.
+    fn on_association_closed(&mut self) {
+        for (id, channel) in &mut self.channels {
+            channel.state = State::Closing;
+            if !std::mem::replace(&mut channel.told_closed, true) {
+                self.events.push_back(ChannelEvent::Closed(ChannelId(*id)));
+            }
+        }
+        self.announcements.clear();
     }
 }

@@ -18,6 +18,8 @@ use crate::config::ChannelConfig;
 const ACK: u8 = 2;
 const OPEN: u8 = 3;
 const HEADER_LEN: usize = 12;
+/// The longest message in bytes: with the longest label and protocol.
+pub(crate) const LONGEST: usize = HEADER_LEN + 2 * 65_535;
 const REXMIT: u8 = 1;
 const TIMED: u8 = 2;
 const UNORDERED: u8 = 0x80;
@@ -64,28 +66,30 @@ impl Dcep {
             _ => None,
         }
     }
+}
 
-    /// The bytes of the message. Label and protocol must have at most 65,535 bytes each.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let Self::Open(config) = self else {
-            return vec![ACK];
-        };
-        let (kind, parameter) = match config.reliability {
-            Reliability::Retransmissions(count) => (REXMIT, count),
-            Reliability::Lifetime(time) => (TIMED, u32::try_from(time.as_millis()).unwrap_or(u32::MAX)),
-            _ => (0, 0),
-        };
-        let kind = if config.ordered { kind } else { kind | UNORDERED };
-        let mut bytes = vec![OPEN, kind];
-        bytes.extend_from_slice(&config.priority.to_be_bytes());
-        bytes.extend_from_slice(&parameter.to_be_bytes());
-        for text in [&config.label, &config.protocol] {
-            bytes.extend_from_slice(&(text.len() as u16).to_be_bytes());
-        }
-        bytes.extend_from_slice(config.label.as_bytes());
-        bytes.extend_from_slice(config.protocol.as_bytes());
-        bytes
+/// The message that opens a channel. Label and protocol must have at most 65,535 bytes each.
+pub(crate) fn open(config: &ChannelConfig) -> Vec<u8> {
+    let (kind, parameter) = match config.reliability {
+        Reliability::Retransmissions(count) => (REXMIT, count),
+        Reliability::Lifetime(time) => (TIMED, u32::try_from(time.as_millis()).unwrap_or(u32::MAX)),
+        _ => (0, 0),
+    };
+    let kind = if config.ordered { kind } else { kind | UNORDERED };
+    let mut bytes = vec![OPEN, kind];
+    bytes.extend_from_slice(&config.priority.to_be_bytes());
+    bytes.extend_from_slice(&parameter.to_be_bytes());
+    for text in [&config.label, &config.protocol] {
+        bytes.extend_from_slice(&(text.len() as u16).to_be_bytes());
     }
+    bytes.extend_from_slice(config.label.as_bytes());
+    bytes.extend_from_slice(config.protocol.as_bytes());
+    bytes
+}
+
+/// The message that confirms a channel.
+pub(crate) fn ack() -> Vec<u8> {
+    vec![ACK]
 }
 
 #[cfg(test)]
@@ -101,17 +105,15 @@ mod tests {
         ];
         for ordered in [false, true] {
             for reliability in reliabilities {
-                let open = Dcep::Open(
-                    ChannelConfig::new("a label: ü")
-                        .protocol("chat")
-                        .ordered(ordered)
-                        .reliability(reliability)
-                        .priority(512),
-                );
-                assert_eq!(Dcep::decode(&open.encode()), Some(open));
+                let config = ChannelConfig::new("a label: ü")
+                    .protocol("chat")
+                    .ordered(ordered)
+                    .reliability(reliability)
+                    .priority(512);
+                assert_eq!(Dcep::decode(&open(&config)), Some(Dcep::Open(config)));
             }
         }
-        assert_eq!(Dcep::decode(&Dcep::Ack.encode()), Some(Dcep::Ack));
+        assert_eq!(Dcep::decode(&ack()), Some(Dcep::Ack));
         assert_eq!(Dcep::decode(&[2, 0, 0, 0]), Some(Dcep::Ack), "of pion");
     }
 

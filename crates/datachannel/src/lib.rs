@@ -7,8 +7,10 @@
 mod channels;
 mod config;
 mod dcep;
+mod joins;
 #[cfg(feature = "tokio")]
 mod peer_connection;
+mod resets;
 mod sdp;
 mod session;
 mod session_config;

@@ -15,10 +15,6 @@ use crate::config::ChannelConfig;
 use crate::session::{Session, SessionEnd, SessionEvent, SessionTransmit};
 use crate::session_config::{SessionConfig, SessionError};
 
-/// Bytes of unread messages of a channel at which its messages are no longer taken from the session.
-const INBOX: usize = 256 << 10;
-/// Channels that wait for `accept`; further ones are closed.
-const MOST_ACCEPTED: usize = 1024;
 /// The largest UDP datagram.
 const DATAGRAM: usize = 65_535;
 /// Datagrams received in a row before other tasks run.
@@ -75,9 +71,9 @@ struct State {
     accepted: VecDeque<u64>,
     /// The channels that have handles or wait for `accept`. A number of the protocol may belong to several of them one after the other, so
     /// they are numbered here.
-    channels: BTreeMap<u64, Inbox>,
-    /// The channels that are not closed.
-    open: BTreeMap<ChannelId, u64>,
+    channels: BTreeMap<u64, Known>,
+    /// The channel that has the number now, or had it last.
+    current: BTreeMap<ChannelId, u64>,
     begun: u64,
     /// Space for received datagrams.
     buffer: Vec<u8>,
@@ -91,15 +87,13 @@ struct State {
     awaits_room: bool,
 }
 
-/// Messages and events that a channel's handle has not taken yet.
+/// A channel, whose messages are in the session until they are read.
 #[derive(Debug)]
-struct Inbox {
+struct Known {
     id: ChannelId,
     config: ChannelConfig,
     is_open: bool,
     is_closed: bool,
-    messages: VecDeque<ChannelMessage>,
-    bytes: usize,
 }
 
 impl PeerConnection {
@@ -163,8 +157,8 @@ impl PeerConnection {
         })?;
         let channel = self.channel(number, id);
         let opened = self.shared().when(|state, _| match state.channels.get(&number) {
-            Some(inbox) if inbox.is_open => Some(true),
-            Some(inbox) if !inbox.is_closed && state.end.is_none() => None,
+            Some(channel) if channel.is_open => Some(true),
+            Some(channel) if !channel.is_closed && state.end.is_none() => None,
             _ => Some(false),
         });
         if opened.await {
@@ -221,7 +215,7 @@ impl PeerConnection {
             end: None,
             accepted: VecDeque::new(),
             channels: BTreeMap::new(),
-            open: BTreeMap::new(),
+            current: BTreeMap::new(),
             begun: 0,
             buffer: vec![0; DATAGRAM],
             outgoing: Vec::new(),
@@ -258,10 +252,10 @@ struct Channel {
 impl Drop for Channel {
     fn drop(&mut self) {
         self.handle.shared.with(|state, now| {
-            let inbox = state.channels.remove(&self.number);
-            if inbox.is_some_and(|inbox| !inbox.is_closed) {
-                // Its messages are read and dropped, so that they do not fill the receive window.
-                state.session.set_reading(self.id, true);
+            state.channels.remove(&self.number);
+            if state.is_current(self.number, self.id) {
+                state.current.remove(&self.id);
+                // Unread messages are dropped, so that they do not fill the receive window.
                 state.session.close_channel(now, self.id);
             }
         });
@@ -332,18 +326,16 @@ impl DataChannel {
             .with(|state, now| self.send_now(state, now, message))
     }
 
-    /// The next message; `None` after the channel was closed. Cancel safe.
+    /// The next message; `None` after the channel was closed, when its last message was returned. Cancel safe.
+    ///
+    /// Messages that are not read fill the receive window of the connection, and then the peer cannot send in any channel: read every channel,
+    /// or drop its handles.
     pub async fn recv(&self) -> Option<ChannelMessage> {
         self.shared()
-            .when(|state, _| {
-                let Some(inbox) = state.channels.get_mut(&self.inner.number) else {
-                    return Some(None);
-                };
-                if let Some(message) = inbox.messages.pop_front() {
-                    inbox.bytes -= message.bytes.len();
-                    if inbox.bytes < INBOX && !inbox.is_closed {
-                        state.session.set_reading(self.inner.id, true);
-                    }
+            .when(|state, now| {
+                if state.is_current(self.inner.number, self.inner.id)
+                    && let Some(message) = state.session.recv(now, self.inner.id)
+                {
                     return Some(Some(message));
                 }
                 self.is_closed(state).then_some(None)
@@ -372,7 +364,7 @@ impl DataChannel {
             .await;
     }
 
-    /// Closes the channel: messages sent before still arrive.
+    /// Closes the channel: messages sent before still arrive. Unread messages are dropped.
     pub fn close(&self) {
         self.shared().with(|state, now| {
             if !self.is_closed(state) {
@@ -401,8 +393,8 @@ impl DataChannel {
     }
 
     fn is_closed(&self, state: &State) -> bool {
-        let inbox = state.channels.get(&self.inner.number);
-        state.end.is_some() || inbox.is_none_or(|inbox| inbox.is_closed)
+        let channel = state.channels.get(&self.inner.number);
+        state.end.is_some() || channel.is_none_or(|channel| channel.is_closed)
     }
 
     /// The buffered amount; 0 of a closed channel.
@@ -416,19 +408,6 @@ impl DataChannel {
 
     fn shared(&self) -> &Arc<Shared> {
         &self.inner.handle.shared
-    }
-}
-
-impl Inbox {
-    fn new(id: ChannelId, config: ChannelConfig, is_open: bool) -> Self {
-        Self {
-            id,
-            config,
-            is_open,
-            is_closed: false,
-            messages: VecDeque::new(),
-            bytes: 0,
-        }
     }
 }
 
@@ -583,13 +562,24 @@ impl Shared {
 impl State {
     fn add(&mut self, id: ChannelId, config: ChannelConfig, is_open: bool) -> u64 {
         self.begun += 1;
-        self.channels.insert(self.begun, Inbox::new(id, config, is_open));
-        self.open.insert(id, self.begun);
+        let known = Known {
+            id,
+            config,
+            is_open,
+            is_closed: false,
+        };
+        self.channels.insert(self.begun, known);
+        self.current.insert(id, self.begun);
         self.begun
     }
 
-    fn inbox(&mut self, id: ChannelId) -> Option<&mut Inbox> {
-        self.channels.get_mut(self.open.get(&id)?)
+    /// Whether the number of the protocol still means this channel.
+    fn is_current(&self, number: u64, id: ChannelId) -> bool {
+        self.current.get(&id) == Some(&number)
+    }
+
+    fn known(&mut self, id: ChannelId) -> Option<&mut Known> {
+        self.channels.get_mut(self.current.get(&id)?)
     }
 
     fn on_event(&mut self, event: SessionEvent) {
@@ -597,33 +587,22 @@ impl State {
             SessionEvent::Connected => self.is_connected = true,
             SessionEvent::Closed(end) => self.end = Some(end),
             SessionEvent::Channel(ChannelEvent::Opened(id)) => {
-                if let Some(inbox) = self.inbox(id) {
-                    inbox.is_open = true;
+                if let Some(channel) = self.known(id) {
+                    channel.is_open = true;
                 }
-            }
-            SessionEvent::Channel(ChannelEvent::Accepted(id, _)) if self.accepted.len() >= MOST_ACCEPTED => {
-                self.session.close_channel(Instant::now(), id);
             }
             SessionEvent::Channel(ChannelEvent::Accepted(id, config)) => {
                 let number = self.add(id, config, true);
                 self.accepted.push_back(number);
             }
-            SessionEvent::Channel(ChannelEvent::Message(id, message)) => {
-                if let Some(inbox) = self.inbox(id) {
-                    inbox.bytes += message.bytes.len();
-                    inbox.messages.push_back(message);
-                    if inbox.bytes >= INBOX {
-                        self.session.set_reading(id, false);
-                    }
-                }
-            }
             SessionEvent::Channel(ChannelEvent::Closed(id)) => {
-                if let Some(inbox) = self.inbox(id) {
-                    inbox.is_closed = true;
+                if let Some(channel) = self.known(id) {
+                    channel.is_closed = true;
                 }
-                self.open.remove(&id);
             }
-            SessionEvent::Channel(ChannelEvent::BufferedAmountLow(_) | ChannelEvent::Writable(_)) => {}
+            SessionEvent::Channel(
+                ChannelEvent::Readable(_) | ChannelEvent::BufferedAmountLow(_) | ChannelEvent::Writable(_),
+            ) => {}
         }
     }
 }

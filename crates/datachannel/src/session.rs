@@ -235,7 +235,7 @@ impl Session {
         })
     }
 
-    /// The next event. Messages are taken from the association only here, so that a slow application slows the peer.
+    /// The next event.
     pub fn poll_event(&mut self, now: Instant) -> Option<SessionEvent> {
         self.take_events(now);
         if let Some(event) = self.events.pop_front() {
@@ -276,9 +276,11 @@ impl Session {
         }
     }
 
-    /// Whether [`Session::poll_event`] reads messages of this channel ([`Channels::set_reading`]).
-    pub fn set_reading(&mut self, id: ChannelId, reads: bool) {
-        self.channels.set_reading(id, reads);
+    /// The next message of a channel ([`Channels::recv`]). Messages are taken from the association only here, so that a slow application slows
+    /// the peer.
+    pub fn recv(&mut self, now: Instant, id: ChannelId) -> Option<ChannelMessage> {
+        let (association, at) = self.sctp.association_at(now)?;
+        self.channels.recv(association, at, id)
     }
 
     /// Bytes of the channel that wait for their first transmission.

@@ -11,10 +11,31 @@ use anabranch_proto::{Config, Event, Ppid, Reliability, SendOptions, StreamId};
 use anabranch_testkit::{Pair, Setup, Side};
 use bytes::Bytes;
 
+/// What a side was told, and the messages that it read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Told {
+    Opened(ChannelId),
+    Accepted(ChannelId, ChannelConfig),
+    Message(ChannelId, ChannelMessage),
+    Closed(ChannelId),
+}
+
+impl Told {
+    /// `None` of an event that is no news: messages can be read.
+    fn of(event: ChannelEvent) -> Option<Self> {
+        Some(match event {
+            ChannelEvent::Opened(id) => Self::Opened(id),
+            ChannelEvent::Accepted(id, config) => Self::Accepted(id, config),
+            ChannelEvent::Closed(id) => Self::Closed(id),
+            _ => return None,
+        })
+    }
+}
+
 struct Peers {
     pair: Pair,
     channels: [Channels; 2],
-    events: [Vec<ChannelEvent>; 2],
+    events: [Vec<Told>; 2],
     /// Whether each side reads.
     reads: [bool; 2],
 }
@@ -82,7 +103,14 @@ impl Peers {
                 else {
                     break;
                 };
-                self.events[place].push(event);
+                let now = self.pair.now();
+                let events = &mut self.events[place];
+                if let ChannelEvent::Readable(id) = event {
+                    let association = self.pair.association_mut(side);
+                    let read = || self.channels[place].recv(association, now, id);
+                    events.extend(std::iter::from_fn(read).map(|message| Told::Message(id, message)));
+                }
+                events.extend(Told::of(event));
             }
         }
     }
@@ -110,14 +138,14 @@ impl Peers {
         self.channels[side as usize].close(self.pair.association_mut(side), now, id);
     }
 
-    fn take(&mut self, side: Side) -> Vec<ChannelEvent> {
+    fn take(&mut self, side: Side) -> Vec<Told> {
         std::mem::take(&mut self.events[side as usize])
     }
 
     fn messages(&mut self, side: Side, id: ChannelId) -> Vec<ChannelMessage> {
         let events = self.take(side);
         let of_channel = events.into_iter().filter_map(|event| match event {
-            ChannelEvent::Message(from, message) if from == id => Some(message),
+            Told::Message(from, message) if from == id => Some(message),
             _ => None,
         });
         of_channel.collect()
@@ -144,17 +172,14 @@ fn channels_open_from_both_sides_with_their_numbers() {
     peers.run(100);
     assert_eq!(
         peers.take(Side::A),
-        [
-            ChannelEvent::Accepted(theirs, ChannelConfig::new("")),
-            ChannelEvent::Opened(ours)
-        ]
+        [Told::Accepted(theirs, ChannelConfig::new("")), Told::Opened(ours)]
     );
     assert_eq!(
         peers.take(Side::Z),
         [
-            ChannelEvent::Accepted(ours, config),
-            ChannelEvent::Message(ours, text("early")),
-            ChannelEvent::Opened(theirs),
+            Told::Accepted(ours, config),
+            Told::Message(ours, text("early")),
+            Told::Opened(theirs),
         ]
     );
 }
@@ -205,12 +230,8 @@ fn closed_numbers_are_used_again() {
             peers.run(500);
             for side in Side::BOTH {
                 let events = peers.take(side);
-                assert_eq!(
-                    events.last(),
-                    Some(&ChannelEvent::Closed(id)),
-                    "{side:?} {events:?}"
-                );
-                let came = events.contains(&ChannelEvent::Message(id, text("the last")));
+                assert_eq!(events.last(), Some(&Told::Closed(id)), "{side:?} {events:?}");
+                let came = events.contains(&Told::Message(id, text("the last")));
                 assert_eq!(came, side != closing, "sent before the close");
             }
         }
@@ -240,7 +261,7 @@ fn sixty_channels_carry_messages_at_the_same_time_and_close() {
     peers.run(4000);
     let events = peers.take(Side::Z);
     for (number, id) in ids.iter().enumerate() {
-        let expected = ChannelEvent::Message(*id, text(&format!("message {number}")));
+        let expected = Told::Message(*id, text(&format!("message {number}")));
         assert!(events.contains(&expected), "{number}");
     }
     for id in &ids {
@@ -251,7 +272,7 @@ fn sixty_channels_carry_messages_at_the_same_time_and_close() {
         let events = peers.take(side);
         let closed = events
             .iter()
-            .filter(|event| matches!(event, ChannelEvent::Closed(_)))
+            .filter(|event| matches!(event, Told::Closed(_)))
             .count();
         assert_eq!(closed, 60, "{side:?}");
     }
@@ -267,12 +288,12 @@ fn negotiated_channels_need_no_announcement() {
     }
     peers.send(Side::Z, ChannelId(7), text("hello")).unwrap();
     peers.run(50);
-    assert_eq!(peers.take(Side::Z), [ChannelEvent::Opened(ChannelId(7))]);
+    assert_eq!(peers.take(Side::Z), [Told::Opened(ChannelId(7))]);
     assert_eq!(
         peers.take(Side::A),
         [
-            ChannelEvent::Opened(ChannelId(7)),
-            ChannelEvent::Message(ChannelId(7), text("hello"))
+            Told::Opened(ChannelId(7)),
+            Told::Message(ChannelId(7), text("hello"))
         ]
     );
 }
@@ -291,8 +312,8 @@ fn nothing_passes_the_announcement_of_a_channel() {
     peers.send(Side::A, id, text("early")).unwrap();
     peers.run(3000);
     let events = peers.take(Side::Z);
-    assert!(matches!(events[0], ChannelEvent::Accepted(..)), "{events:?}");
-    assert_eq!(events[1..], [ChannelEvent::Message(id, text("early"))]);
+    assert!(matches!(events[0], Told::Accepted(..)), "{events:?}");
+    assert_eq!(events[1..], [Told::Message(id, text("early"))]);
 }
 
 /// With losses, messages of a channel with few retransmissions are missing, and those of a reliable one are not.
@@ -322,7 +343,7 @@ fn unreliable_channels_lose_and_reliable_ones_do_not() {
     let count = |id| {
         events
             .iter()
-            .filter(|event| matches!(event, ChannelEvent::Message(from, _) if *from == id))
+            .filter(|event| matches!(event, Told::Message(from, _) if *from == id))
             .count()
     };
     assert_eq!(count(reliable), 200);
@@ -440,11 +461,8 @@ fn a_message_larger_than_announced_closes_the_channel() {
     peers.take(Side::Z);
     peers.send(Side::A, id, binary(vec![0; 1001])).unwrap();
     peers.run(200);
-    assert_eq!(peers.take(Side::Z), [ChannelEvent::Closed(id)]);
-    assert_eq!(
-        peers.take(Side::A),
-        [ChannelEvent::Opened(id), ChannelEvent::Closed(id)]
-    );
+    assert_eq!(peers.take(Side::Z), [Told::Closed(id)]);
+    assert_eq!(peers.take(Side::A), [Told::Opened(id), Told::Closed(id)]);
 }
 
 #[test]
@@ -469,7 +487,7 @@ fn the_number_of_channels_is_bounded() {
     let closed = peers
         .take(Side::A)
         .into_iter()
-        .filter(|event| matches!(event, ChannelEvent::Closed(_)));
+        .filter(|event| matches!(event, Told::Closed(_)));
     assert!(closed.count() >= 1, "{ids:?}");
 }
 

@@ -73,29 +73,42 @@ async fn messages_arrive_in_both_directions() {
     assert!(pair[0].stats().unwrap().extensions.zero_checksum);
 }
 
-/// A reader that does not read stops the sender of its channel, and messages of another channel still arrive.
+/// Unread messages of a channel leave the others alone until the receive window of the connection is full. Then they stop all of them, and
+/// nothing is lost.
 #[tokio::test]
-async fn a_slow_reader_stops_its_channel() {
+async fn a_channel_that_is_not_read_fills_the_window_of_all() {
     let pair = pair().await;
     let [bulk, slow] = channel(&pair, ChannelConfig::new("bulk")).await;
     let [chat, other] = channel(&pair, ChannelConfig::new("chat").priority(1024)).await;
-    let sender = bulk.clone();
-    let sent = tokio::spawn(async move {
-        for number in 0..200_u8 {
-            sender.send_bytes(vec![number; 65_536]).await.unwrap();
-        }
-    });
+    for number in 0..8_u8 {
+        bulk.send_bytes(vec![number; 65_536]).await.unwrap();
+    }
     for number in 0..20 {
         chat.send_text(number.to_string()).await.unwrap();
         let message = within(other.recv()).await.unwrap();
         assert_eq!(message.bytes, number.to_string().as_bytes());
     }
+    let sender = bulk.clone();
+    let sent = tokio::spawn(async move {
+        for number in 8..200_u8 {
+            sender.send_bytes(vec![number; 65_536]).await.unwrap();
+        }
+    });
+    within(async {
+        while pair[1].stats().unwrap().a_rwnd > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
     assert!(!sent.is_finished(), "13 MB fit no buffer");
+    let late = tokio::spawn(async move { chat.send_text("late").await });
     for number in 0..200_u8 {
         let message = within(slow.recv()).await.unwrap();
         assert!(message.bytes == vec![number; 65_536], "message {number}");
     }
+    assert_eq!(within(other.recv()).await.unwrap().bytes, "late".as_bytes());
     within(sent).await.unwrap();
+    within(late).await.unwrap().unwrap();
     within(bulk.buffered_amount_low(0)).await;
     assert_eq!(bulk.buffered_amount(), 0);
 }
@@ -117,7 +130,9 @@ async fn handles_of_a_closed_channel_stay_closed() {
             within(side.closed()).await;
         }
         let new = channel(&pair, ChannelConfig::new("new")).await;
-        assert_eq!(new[0].id(), old[0].id());
+        if closing == 0 {
+            assert_eq!(new[0].id(), old[0].id());
+        }
         assert_eq!(old[0].send_text("?").await, Err(ChannelSendError::Closed));
         assert_eq!(within(old[0].recv()).await, None);
         new[0].send_text("works").await.unwrap();

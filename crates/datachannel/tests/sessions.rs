@@ -22,11 +22,51 @@ fn config(side: usize) -> SessionConfig {
     SessionConfig::new(Certificate::generate().unwrap(), [address(side)])
 }
 
+/// What a side was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Seen {
+    Connected,
+    Channel(Told),
+    Closed(SessionEnd),
+}
+
+impl Seen {
+    fn of(event: SessionEvent) -> Option<Self> {
+        match event {
+            SessionEvent::Connected => Some(Self::Connected),
+            SessionEvent::Channel(event) => Told::of(event).map(Self::Channel),
+            SessionEvent::Closed(end) => Some(Self::Closed(end)),
+            _ => None,
+        }
+    }
+}
+
+/// What it was told of channels, and the messages that it read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Told {
+    Opened(ChannelId),
+    Accepted(ChannelId, ChannelConfig),
+    Message(ChannelId, ChannelMessage),
+    Closed(ChannelId),
+}
+
+impl Told {
+    /// `None` of an event that is no news: messages can be read.
+    fn of(event: ChannelEvent) -> Option<Self> {
+        Some(match event {
+            ChannelEvent::Opened(id) => Self::Opened(id),
+            ChannelEvent::Accepted(id, config) => Self::Accepted(id, config),
+            ChannelEvent::Closed(id) => Self::Closed(id),
+            _ => return None,
+        })
+    }
+}
+
 struct Pair {
     now: Instant,
     sides: [Session; 2],
     wire: VecDeque<Datagram>,
-    events: [Vec<SessionEvent>; 2],
+    events: [Vec<Seen>; 2],
     longest: usize,
 }
 
@@ -60,7 +100,13 @@ impl Pair {
     fn pump(&mut self) {
         for side in [OFFERER, ANSWERER] {
             while let Some(event) = self.sides[side].poll_event(self.now) {
-                self.events[side].push(event);
+                let events = &mut self.events[side];
+                if let SessionEvent::Channel(ChannelEvent::Readable(id)) = event {
+                    let read = || self.sides[side].recv(self.now, id);
+                    let seen = |message| Seen::Channel(Told::Message(id, message));
+                    events.extend(std::iter::from_fn(read).map(seen));
+                }
+                events.extend(Seen::of(event));
             }
             while let Some(datagram) = self.sides[side].poll_datagram(self.now) {
                 assert_eq!(datagram.source, address(side));
@@ -105,7 +151,7 @@ impl Pair {
         self.run(Duration::from_secs(5), |_| true);
     }
 
-    fn take(&mut self, side: usize) -> Vec<SessionEvent> {
+    fn take(&mut self, side: usize) -> Vec<Seen> {
         std::mem::take(&mut self.events[side])
     }
 
@@ -122,7 +168,7 @@ fn connected(offerer: SessionConfig, answerer: SessionConfig) -> Pair {
     let mut pair = Pair::new(offerer, answerer);
     pair.settle();
     for side in [OFFERER, ANSWERER] {
-        assert_eq!(pair.take(side), [SessionEvent::Connected], "{side}");
+        assert_eq!(pair.take(side), [Seen::Connected], "{side}");
     }
     pair
 }
@@ -155,22 +201,22 @@ fn two_sessions_exchange_messages() {
             assert_eq!(
                 pair.take(to),
                 [
-                    SessionEvent::Channel(ChannelEvent::Accepted(id, config)),
-                    SessionEvent::Channel(ChannelEvent::Message(id, message(b"hello")))
+                    Seen::Channel(Told::Accepted(id, config)),
+                    Seen::Channel(Told::Message(id, message(b"hello")))
                 ]
             );
-            assert_eq!(pair.take(from), [SessionEvent::Channel(ChannelEvent::Opened(id))]);
+            assert_eq!(pair.take(from), [Seen::Channel(Told::Opened(id))]);
             let large = vec![7; 262_144];
             pair.send(to, id, large.clone());
             pair.settle();
             assert_eq!(
                 pair.take(from),
-                [SessionEvent::Channel(ChannelEvent::Message(id, message(&large)))]
+                [Seen::Channel(Told::Message(id, message(&large)))]
             );
             pair.sides[to].close_channel(pair.now, id);
             pair.settle();
             for side in [from, to] {
-                assert_eq!(pair.take(side), [SessionEvent::Channel(ChannelEvent::Closed(id))]);
+                assert_eq!(pair.take(side), [Seen::Channel(Told::Closed(id))]);
             }
         }
         // Path MTU discovery has run: Chromium ends the connection if a record has more than 2,048 bytes.
@@ -192,11 +238,11 @@ fn a_peer_with_another_certificate_is_refused() {
     assert!(
         matches!(
             events[..],
-            [SessionEvent::Closed(SessionEnd::Dtls(DtlsError::Refused(_)))]
+            [Seen::Closed(SessionEnd::Dtls(DtlsError::Refused(_)))]
         ),
         "{events:?}"
     );
-    assert!(!pair.take(ANSWERER).contains(&SessionEvent::Connected));
+    assert!(!pair.take(ANSWERER).contains(&Seen::Connected));
 }
 
 #[test]
@@ -209,7 +255,7 @@ fn set_up_survives_losses() {
             number != lost + 1
         });
         for side in [OFFERER, ANSWERER] {
-            assert_eq!(pair.take(side), [SessionEvent::Connected], "datagram {lost} lost");
+            assert_eq!(pair.take(side), [Seen::Connected], "datagram {lost} lost");
         }
     }
 }
@@ -227,16 +273,10 @@ fn a_close_is_told_to_the_peer() {
         let now = pair.now;
         pair.sides[closing].close(now);
         pair.settle();
-        assert!(
-            pair.take(closing)
-                .contains(&SessionEvent::Closed(SessionEnd::Closed))
-        );
+        assert!(pair.take(closing).contains(&Seen::Closed(SessionEnd::Closed)));
         let told = pair.take(1 - closing);
-        assert!(
-            told.contains(&SessionEvent::Channel(ChannelEvent::Closed(id))),
-            "{told:?}"
-        );
-        let is_end = |event: &SessionEvent| matches!(event, SessionEvent::Closed(_));
+        assert!(told.contains(&Seen::Channel(Told::Closed(id))), "{told:?}");
+        let is_end = |event: &Seen| matches!(event, Seen::Closed(_));
         assert!(told.iter().any(is_end), "{told:?}");
         assert_eq!(pair.sides[closing].poll_timeout(), None);
     }
@@ -255,7 +295,7 @@ fn a_peer_that_vanishes_is_found_missing() {
         let ended = pair
             .take(side)
             .into_iter()
-            .any(|event| matches!(event, SessionEvent::Closed(_)));
+            .any(|event| matches!(event, Seen::Closed(_)));
         assert!(ended, "{side}");
     }
 }
@@ -294,7 +334,7 @@ fn strangers_have_no_effect() {
         );
     }
     pair.settle();
-    let once = SessionEvent::Channel(ChannelEvent::Message(id, message(b"once")));
+    let once = Seen::Channel(Told::Message(id, message(b"once")));
     assert_eq!(pair.take(ANSWERER), [once]);
 }
 
@@ -344,7 +384,7 @@ fn checks_may_arrive_before_the_answer() {
     offers.accept_answer(now, &answer).unwrap();
     let mut pair = Pair::of(now, [offers, answers]);
     pair.settle();
-    assert_eq!(pair.take(OFFERER), [SessionEvent::Connected]);
+    assert_eq!(pair.take(OFFERER), [Seen::Connected]);
 }
 
 /// Browsers begin with DTLS as soon as a check was answered, before they nominate a path: the answer must not wait for that.

@@ -78,7 +78,7 @@ pub use event::{
 };
 pub use icmp::{IcmpKind, IcmpMessage};
 pub use inbound::Inbound;
-pub use message::{MessageId, MessagePart, Payload, Reliability, SendOptions, StreamItem};
+pub use message::{MessageId, MessagePart, NextItem, Payload, Reliability, SendOptions, StreamItem};
 pub use path_id::{PathId, PathState};
 pub use reconfiguration::{
     ReconfigurationError, ReconfigurationEvent, ReconfigurationRequest, ReconfigurationResult,

@@ -4,7 +4,7 @@ use anabranch_wire::StreamId;
 
 use super::Association;
 use crate::error::SendError;
-use crate::message::StreamItem;
+use crate::message::{NextItem, StreamItem};
 use crate::time::Timestamp;
 
 /// A stream of an association: [`Association::stream`].
@@ -44,6 +44,12 @@ impl Stream<'_> {
             self.association.on_read(part.ending);
         }
         item
+    }
+
+    /// The kind of the item that [`Stream::recv`] would return, of a stream that is read separately.
+    #[must_use]
+    pub fn peek(&self) -> Option<NextItem> {
+        self.association.receiver.peek(self.id)
     }
 
     /// From now on, [`crate::Event::BufferedAmountLow`] tells when the buffered amount of this stream falls from above `threshold` to it or

@@ -47,6 +47,17 @@ pub enum StreamItem {
     Reset,
 }
 
+/// What [`crate::Stream::peek`] finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextItem {
+    /// A message, or its last part, with this payload protocol identifier.
+    Message(Ppid),
+    /// A part of a message whose rest is not here yet.
+    Part,
+    /// [`StreamItem::Reset`].
+    Reset,
+}
+
 /// The options of a message (SEND, RFC 9260 §11.1.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]

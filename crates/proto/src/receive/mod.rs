@@ -29,7 +29,7 @@ use anabranch_wire::{Ppid, StreamId, Tsn};
 use bytes::Bytes;
 
 use crate::config::{BufferConfig, Config, SackConfig};
-use crate::message::{MessagePart, Payload, StreamItem};
+use crate::message::{MessagePart, NextItem, Payload, StreamItem};
 use crate::time::Timestamp;
 use crate::trace_event::TraceKind;
 use ack_timing::Urgency;
@@ -326,6 +326,19 @@ impl Receiver {
             self.ready.on_read_out(stream);
         }
         item
+    }
+
+    /// What [`Receiver::recv_from`] would return.
+    pub(crate) fn peek(&self, stream: StreamId) -> Option<NextItem> {
+        match self.ready.front_of(stream) {
+            Some(Ready::Message(held)) => Some(NextItem::Message(held.part.ppid)),
+            Some(Ready::Grown(_)) => Some(NextItem::Part),
+            Some(Ready::Reset) => Some(NextItem::Reset),
+            None => {
+                let is_here = self.partial_stream() == Some(stream) && self.ready.is_separate(stream);
+                is_here.then_some(NextItem::Part)
+            }
+        }
     }
 
     /// Reads an entry of the queue.

@@ -233,6 +233,11 @@ impl ReadyQueue {
         Some(entry)
     }
 
+    /// The next entry of a separate stream.
+    pub(super) fn front_of(&self, stream: StreamId) -> Option<&Ready> {
+        self.separate.get(&stream)?.entries.front()
+    }
+
     /// Puts back an entry that has more to read.
     pub(super) fn push_front(&mut self, key: Key) {
         let entry = Ready::Grown(key);
