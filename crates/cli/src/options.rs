@@ -32,7 +32,8 @@ pub(crate) struct Observe {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) qlog: Option<PathBuf>,
     /// Log to standard error at this level: off, error, warn, info, debug (the events inside the associations) or trace
-    /// (also their packets) [default: the filter in the environment variable RUST_LOG, else warn]
+    /// (also their packets) [default: the filter in the environment variable RUST_LOG, else
+    /// warn, without the libraries that it uses]
     #[arg(long, help_heading = OUTPUT, value_name = "LEVEL")]
     pub(crate) log: Option<LevelFilter>,
     /// Print results as JSON, one object per line
@@ -68,6 +69,17 @@ pub(crate) fn no_files(argument: Arg) -> Arg {
     }
 }
 
+/// The filter of the log without `--log`: that of the environment, or the warnings of this project. Libraries warn of what strangers send
+/// (for example of STUN messages), so that strangers could fill the log.
+fn default_filter(environment: Option<String>) -> EnvFilter {
+    match environment.filter(|filter| !filter.is_empty()) {
+        Some(filter) => EnvFilter::builder()
+            .with_default_directive(LevelFilter::WARN.into())
+            .parse_lossy(filter),
+        None => EnvFilter::new("off,anabranch=warn"),
+    }
+}
+
 impl Observe {
     pub(crate) fn output(&self) -> Output {
         if self.json { Output::Json } else { Output::Text }
@@ -77,9 +89,7 @@ impl Observe {
     pub(crate) fn start_log(&self) {
         let filter = match self.log {
             Some(level) => EnvFilter::default().add_directive(level.into()),
-            None => EnvFilter::builder()
-                .with_default_directive(LevelFilter::WARN.into())
-                .from_env_lossy(),
+            None => default_filter(std::env::var(EnvFilter::DEFAULT_ENV).ok()),
         };
         tracing_subscriber::fmt()
             .with_env_filter(filter)

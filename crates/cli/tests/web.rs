@@ -1,11 +1,13 @@
 //! `anabranch web`: its answers to requests, and its page in a browser.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use anabranch_datachannel::{ChannelConfig, DataChannel, PeerConnection, SessionConfig, candidate_addresses};
+use anabranch_dtls::Certificate;
 use serde_json::Value;
 
 mod common;
@@ -74,6 +76,34 @@ impl Server {
     fn offer(&self, kind: &str, body: &[u8]) -> (u16, String) {
         self.request(&format!("POST /offer HTTP/1.1\r\nContent-Type: {kind}"), body)
     }
+
+    /// A visitor that connects, its channel, and the UDP address of its visit.
+    async fn visit(&self) -> (PeerConnection, DataChannel, SocketAddr) {
+        let config = SessionConfig::new(Certificate::generate().expect("a certificate"), []);
+        let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a port");
+        let (peer, offer) = PeerConnection::offer(socket, config).expect("an offer");
+        let (status, answer) =
+            tokio::task::block_in_place(|| self.offer("application/sdp", offer.as_bytes()));
+        assert_eq!(status, 201, "{answer}");
+        let (_, sdp) = answer.split_once("\r\n\r\n").expect("a body");
+        peer.accept_answer(sdp).expect("an answer");
+        peer.connected().await.expect("a connection");
+        let channel = peer.open(ChannelConfig::new("echo")).await.expect("a channel");
+        let address = candidate_addresses(sdp).expect("addresses")[0];
+        (peer, channel, address)
+    }
+
+    /// Ends the server. Returns the events of its output that were not read, and its log.
+    fn end(mut self) -> (Vec<Value>, String) {
+        self.running.interrupt();
+        let mut rest = String::new();
+        self.rest.read_to_string(&mut rest).expect("the summary");
+        let events = rest.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+        let mut log = String::new();
+        let stderr = self.running.0.stderr.as_mut().expect("its log");
+        stderr.read_to_string(&mut log).expect("its log");
+        (events.collect(), log)
+    }
 }
 
 #[test]
@@ -116,29 +146,83 @@ fn requests_have_answers_with_reasons() {
     }
 }
 
-#[test]
-fn visitors_and_their_time_are_bounded() {
+#[tokio::test(flavor = "multi_thread")]
+async fn visitors_and_their_time_are_bounded() {
     let mut server = Server::start(&["--visitors", "1", "--visit", "1s"]);
-    let offer = |server: &Server| server.offer("application/sdp", OFFER.as_bytes());
-    assert_eq!(offer(&server).0, 201);
-    let (status, answer) = offer(&server);
+    let (_peer, _channel, _) = server.visit().await;
+    let (status, answer) = server.offer("application/sdp", OFFER.as_bytes());
     assert_eq!(status, 503, "{answer}");
     assert!(answer.contains("1 visitor already") && answer.to_ascii_lowercase().contains("retry-after"));
-    // The room is free again after the longest visit.
+    // The place is free again after the longest visit.
     let mut lines = String::new();
     while !lines.contains("\"left\"") {
         assert!(server.rest.read_line(&mut lines).expect("a line") > 0);
     }
-    assert!(lines.contains("longest visit"), "{lines}");
-    assert_eq!(offer(&server).0, 201);
-    server.running.interrupt();
-    let mut rest = String::new();
-    server.rest.read_to_string(&mut rest).expect("the summary");
-    let summary: Value = serde_json::from_str(rest.lines().last().expect("a line")).expect("JSON");
-    assert_eq!(
-        (&summary["event"], &summary["visits"], &summary["refused"]),
-        (&"summary".into(), &2.into(), &1.into())
+    assert!(
+        lines.contains("\"visitor\"") && lines.contains("longest visit"),
+        "{lines}"
     );
+    assert_eq!(server.offer("application/sdp", OFFER.as_bytes()).0, 201);
+    let (events, _) = server.end();
+    let summary = events.last().expect("a summary");
+    assert_eq!(
+        (
+            &summary["event"],
+            &summary["visits"],
+            &summary["unconnected"],
+            &summary["refused"]
+        ),
+        (&"summary".into(), &1.into(), &1.into(), &1.into())
+    );
+}
+
+/// Requests whose bodies never come, and offers whose visitors never connect, keep nobody out, and write no lines.
+#[tokio::test(flavor = "multi_thread")]
+async fn those_who_do_not_connect_keep_nobody_out() {
+    let server = Server::start(&["--visitors", "4", "--udp-ports", "0"]);
+    let head = b"POST /offer HTTP/1.1\r\nHost: test\r\nContent-Type: application/sdp\r\nContent-Length: 900\r\n\r\nv=0";
+    let silent: Vec<TcpStream> = (0..20)
+        .map(|_| {
+            let mut stream = TcpStream::connect(server.address).expect("the server");
+            stream.write_all(head).expect("the head is sent");
+            stream
+        })
+        .collect();
+    for _ in 0..20 {
+        let (status, answer) = server.offer("application/sdp", OFFER.as_bytes());
+        assert_eq!(status, 201, "{answer}");
+    }
+    let (peer, channel, _) = server.visit().await;
+    // It has connected, and stays.
+    for _ in 0..20 {
+        assert_eq!(server.offer("application/sdp", OFFER.as_bytes()).0, 201);
+    }
+    channel.send_text("still here").await.expect("it is sent");
+    assert_eq!(channel.recv().await.expect("an echo").bytes, "still here");
+    drop((silent, peer, channel));
+    let (events, _) = server.end();
+    let visitors = events.iter().filter(|event| event["event"] == "visitor");
+    assert_eq!(visitors.count(), 1, "{events:?}");
+    assert_eq!(events.last().expect("a summary")["unconnected"], 40);
+}
+
+/// Strangers cannot fill the log: here with STUN messages of attributes that the ICE library warns of.
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_write_nothing_into_the_log() {
+    let server = Server::start(&[]);
+    let (_peer, channel, address) = server.visit().await;
+    let stranger = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let mut message = [&[0, 1, 1, 0x90, 0x21, 0x12, 0xa4, 0x42][..], &[7; 12]].concat();
+    // MAPPED-ADDRESS without content.
+    (0..100).for_each(|_| message.extend_from_slice(&[0, 1, 0, 0]));
+    for _ in 0..20 {
+        stranger.send_to(&message, address).expect("it is sent");
+    }
+    // A message of the visitor passes the link behind them.
+    channel.send_text("after them").await.expect("it is sent");
+    assert_eq!(channel.recv().await.expect("an echo").bytes, "after them");
+    let (_, log) = server.end();
+    assert_eq!(log, "");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use anabranch_proto::{
 };
 use bytes::Bytes;
 
+use crate::channel::{Channel, Outgoing, State, texts};
 use crate::config::ChannelConfig;
 use crate::dcep::{self, Dcep};
 use crate::joins::{Joined, Joins};
@@ -154,67 +155,6 @@ fn message(ppid: Ppid, bytes: Bytes) -> Option<ChannelMessage> {
     Some(ChannelMessage { is_text, bytes })
 }
 
-#[derive(Debug)]
-struct Channel {
-    config: ChannelConfig,
-    state: State,
-    is_theirs: bool,
-    /// Whether the application reads the channel's messages: until it closes the channel.
-    is_read: bool,
-    /// Everything that the peer sent before it reset its stream is read. What follows in the stream belongs to the next channel of this
-    /// number.
-    is_read_out: bool,
-    outgoing: Outgoing,
-    /// The peer reset its stream.
-    reset_in: bool,
-    /// The application knows that the channel is closed.
-    told_closed: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// The peer has not confirmed it yet: messages are sent in order until it does (RFC 8832 §6).
-    Opening,
-    Open,
-    Closing,
-}
-
-/// The stream to the peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outgoing {
-    InUse,
-    /// Its reset was requested, or waits for its turn.
-    Resetting,
-    /// It was reset, and the peer confirmed it.
-    Reset,
-    /// The peer does not let it be reset: its number cannot be used again.
-    Stuck,
-}
-
-impl Channel {
-    fn new(config: ChannelConfig, state: State, is_theirs: bool) -> Self {
-        Self {
-            config,
-            state,
-            is_theirs,
-            is_read: true,
-            is_read_out: false,
-            outgoing: Outgoing::InUse,
-            reset_in: false,
-            told_closed: false,
-        }
-    }
-
-    /// Bytes of its label and protocol that the peer chose.
-    fn texts(&self) -> usize {
-        if self.is_theirs { texts(&self.config) } else { 0 }
-    }
-}
-
-fn texts(config: &ChannelConfig) -> usize {
-    config.label.len() + config.protocol.len()
-}
-
 /// The data channels of an association. Messages stay in the association, and in its receive window, until the application reads them. This
 /// type keeps no clock and does no I/O: the caller drives the association, and passes each of its events to [`Channels::handle_event`].
 #[derive(Debug)]
@@ -228,6 +168,8 @@ pub struct Channels {
     announcements: VecDeque<u16>,
     /// Streams with something to read that [`Channels::poll_event`] has not looked at.
     fresh: BTreeSet<u16>,
+    /// Streams whose channel was refused: what the peer has sent in it is dropped until the peer resets its stream.
+    refused: BTreeSet<u16>,
     joins: Joins,
     resets: Resets,
     events: VecDeque<ChannelEvent>,
@@ -245,6 +187,7 @@ impl Channels {
             texts: 0,
             announcements: VecDeque::new(),
             fresh: BTreeSet::new(),
+            refused: BTreeSet::new(),
             joins: Joins::default(),
             resets: Resets::default(),
             events: VecDeque::new(),
@@ -299,6 +242,9 @@ impl Channels {
             self.events.push_back(ChannelEvent::Opened(ChannelId(id)));
         }
         association.stream(now, StreamId(id)).set_separate(true);
+        // The peer may have sent in a negotiated channel before it was opened here.
+        self.refused.remove(&id);
+        self.fresh.insert(id);
         self.announce(association, now);
         Ok(ChannelId(id))
     }
@@ -538,30 +484,30 @@ impl Channels {
         }
     }
 
-    /// Reads what the application does not: announcements, and all of a stream that has no channel, or whose channel this side has closed.
-    /// Everything else stays in the association.
+    /// Reads what the application does not: announcements, and messages in a channel that this side has refused or closed. Everything else
+    /// stays in the association, also messages before their channel is opened.
     fn look(&mut self, association: &mut Association, now: Timestamp, id: u16) {
         self.fresh.remove(&id);
         loop {
             let mut stream = association.stream(now, StreamId(id));
-            if let Some(channel) = self.channels.get(&id) {
-                if channel.is_read_out {
-                    return;
-                }
-                let next = stream.peek();
-                let is_ours = matches!(next, None | Some(NextItem::Message(DCEP)));
-                if channel.is_read && !is_ours {
+            let next = stream.peek();
+            match (self.channels.get(&id), next) {
+                (Some(channel), _) if channel.is_read_out => return,
+                (_, None | Some(NextItem::Message(DCEP))) => {}
+                (Some(channel), _) if channel.is_read => {
                     if next != Some(NextItem::Reset) {
                         self.confirm(id);
                     }
                     self.events.push_back(ChannelEvent::Readable(ChannelId(id)));
                     return;
                 }
+                // The application may still open a negotiated channel of this number.
+                (None, Some(NextItem::Message(_))) if !self.refused.contains(&id) => return,
+                _ => {}
             }
             match stream.recv() {
                 None => return,
                 Some(StreamItem::Part(part)) if part.ppid == DCEP => self.on_dcep(association, now, id, part),
-                // A message of no channel, or of one that this side has closed.
                 Some(StreamItem::Part(_)) => {}
                 Some(StreamItem::Reset) => self.on_read_out(association, now, id),
             }
@@ -605,6 +551,7 @@ impl Channels {
             self.refuse(association, now, id);
             return;
         }
+        self.refused.remove(&id);
         self.insert(association, id, Channel::new(config.clone(), State::Open, true));
         self.announcements.push_back(id);
         self.announce(association, now);
@@ -615,6 +562,7 @@ impl Channels {
     /// RFC 8832 §6: a channel that cannot be is closed, without a confirmation. One that exists stays.
     fn refuse(&mut self, association: &mut Association, now: Timestamp, id: u16) {
         if !self.channels.contains_key(&id) && id < association.outbound_streams() {
+            self.refused.insert(id);
             self.resets.insert(id);
             self.reset(association, now);
         }
@@ -663,9 +611,15 @@ impl Channels {
             StreamSelection::Listed(streams) => streams.iter().map(|stream| stream.0).collect(),
         };
         for id in streams {
-            if self.fresh.contains(&id) {
-                // The channel's announcement may be unread.
+            if self.channels.contains_key(&id) {
+                if self.fresh.contains(&id) {
+                    self.look(association, now, id);
+                }
+            } else {
+                // The announcement may be unread. Messages without a channel are dropped.
+                self.refused.insert(id);
                 self.look(association, now, id);
+                self.refused.remove(&id);
             }
             self.on_peer_reset(id);
         }
@@ -683,6 +637,7 @@ impl Channels {
     /// All is read that the peer sent before it reset its stream.
     fn on_read_out(&mut self, association: &mut Association, now: Timestamp, id: u16) {
         self.joins.forget(id);
+        self.refused.remove(&id);
         if let Some(channel) = self.channels.get_mut(&id) {
             channel.is_read_out = true;
             self.reset_outgoing(id);

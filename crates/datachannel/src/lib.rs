@@ -4,6 +4,7 @@
 //! channels alone, over an association of `anabranch-proto` that the program sets up in another way. With the feature `tokio`,
 //! `PeerConnection` runs a session on a UDP socket.
 
+mod channel;
 mod channels;
 mod config;
 mod dcep;

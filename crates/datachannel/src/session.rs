@@ -19,6 +19,9 @@ use crate::session_config::{SessionConfig, SessionError};
 use route::{Route, RouteEvent};
 use stack::{SCTP_PORT, Stack};
 
+/// Datagrams of ICE and DTLS that wait for the socket; further ones are lost, as in a network.
+const MOST_WAITING: usize = 1024;
+
 /// The end of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -381,8 +384,9 @@ impl Session {
     }
 
     fn after_route(&mut self, now: Instant) {
-        self.datagrams
-            .extend(std::iter::from_fn(|| self.route.poll_datagram()));
+        while let Some(datagram) = self.route.poll_datagram() {
+            self.put(datagram);
+        }
         while let Some(event) = self.route.poll_event() {
             match event {
                 RouteEvent::Nominated if self.role == Role::Client && !self.ended => {
@@ -405,12 +409,13 @@ impl Session {
 
     fn settle_dtls(&mut self, now: Instant, effects: &Effects<()>) {
         if let Some((source, destination)) = self.route.chosen() {
-            let datagrams = effects.datagrams().map(|(_, bytes)| Datagram {
-                source,
-                destination,
-                bytes: bytes.to_vec(),
-            });
-            self.datagrams.extend(datagrams);
+            for (_, bytes) in effects.datagrams() {
+                self.put(Datagram {
+                    source,
+                    destination,
+                    bytes: bytes.to_vec(),
+                });
+            }
         }
         // The DTLS client begins the association; the server may begin one too.
         if !effects.established.is_empty()
@@ -475,6 +480,12 @@ impl Session {
         effects.clear();
         self.effects = effects;
         Some(batch)
+    }
+
+    fn put(&mut self, datagram: Datagram) {
+        if self.datagrams.len() < MOST_WAITING {
+            self.datagrams.push_back(datagram);
+        }
     }
 
     fn end(&mut self, end: SessionEnd) {

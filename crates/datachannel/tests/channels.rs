@@ -7,7 +7,7 @@ use anabranch_datachannel::{
     OpenError, Role,
 };
 use anabranch_netsim::{LinkConfig, LossModel, Probability};
-use anabranch_proto::{Config, Event, Ppid, Reliability, SendOptions, StreamId};
+use anabranch_proto::{AssociationState, Config, Event, Ppid, Reliability, SendOptions, StreamId};
 use anabranch_testkit::{Pair, Setup, Side};
 use bytes::Bytes;
 
@@ -65,20 +65,43 @@ impl Peers {
         Self::with(link, config, limits())
     }
 
-    fn with(link: LinkConfig, mut config: Config, limits: ChannelLimits) -> Self {
+    fn with(link: LinkConfig, config: Config, limits: ChannelLimits) -> Self {
+        let mut peers = Self::early(link, config, limits);
+        peers.establish();
+        peers
+    }
+
+    /// Side A has sent its INIT.
+    fn early(link: LinkConfig, mut config: Config, limits: ChannelLimits) -> Self {
         config.streams.outbound = 1024;
-        let mut pair = Setup::new(11).path(link).config(config).connect();
-        let channels = [Role::Client, Role::Server].map(|role| Channels::new(role, limits));
-        for side in Side::BOTH {
-            let now = pair.now();
-            let association = pair.association_mut(side);
-            Channels::prepare(association, now);
-        }
-        Self {
+        let mut pair = Setup::new(11).path(link).config(config).build();
+        pair.begin();
+        // The channels read.
+        pair.set_reading(Side::Z, false);
+        let mut peers = Self {
             pair,
-            channels,
+            channels: [Role::Client, Role::Server].map(|role| Channels::new(role, limits)),
             events: Default::default(),
             reads: [true; 2],
+        };
+        peers.prepare();
+        peers
+    }
+
+    fn establish(&mut self) {
+        let limit = self.pair.now() + Duration::from_secs(600);
+        let is_up = |pair: &Pair, side| pair.state(side) == Some(AssociationState::Established);
+        let both = |pair: &mut Pair| Side::BOTH.into_iter().all(|side| is_up(pair, side));
+        assert!(self.pair.run_to(limit, both));
+        self.prepare();
+    }
+
+    fn prepare(&mut self) {
+        for side in Side::BOTH {
+            let now = self.pair.now();
+            if self.pair.id(side).is_some() {
+                Channels::prepare(self.pair.association_mut(side), now);
+            }
         }
     }
 
@@ -298,6 +321,34 @@ fn negotiated_channels_need_no_announcement() {
     );
 }
 
+/// A peer may send before this side's application has opened a negotiated channel. A peer that resets its stream takes its messages back.
+#[test]
+fn messages_of_a_negotiated_channel_wait_for_its_opening() {
+    let mut peers = Peers::plain();
+    let config = |id| ChannelConfig::new("both know").negotiated(id);
+    for id in [7, 8] {
+        peers.open(Side::A, config(id)).unwrap();
+        peers.send(Side::A, ChannelId(id), text("early")).unwrap();
+    }
+    peers.run(50);
+    assert_eq!(peers.take(Side::Z), []);
+    peers.close(Side::A, ChannelId(8));
+    peers.run(50);
+    assert_eq!(
+        peers.pair.association(Side::Z).stats().unread_bytes,
+        "early".len()
+    );
+    peers.open(Side::Z, config(7)).unwrap();
+    peers.run(50);
+    assert_eq!(
+        peers.take(Side::Z),
+        [
+            Told::Opened(ChannelId(7)),
+            Told::Message(ChannelId(7), text("early"))
+        ]
+    );
+}
+
 /// RFC 8832 §6: the announcement is lost and sent once more; an unordered message that was sent right after it must not arrive first.
 #[test]
 fn nothing_passes_the_announcement_of_a_channel() {
@@ -507,4 +558,17 @@ fn labels_and_lifetimes_that_do_not_fit_are_errors() {
         let config = ChannelConfig::new("").reliability(reliability);
         assert_eq!(peers.open(Side::A, config), Err(OpenError::Reliability));
     }
+}
+
+/// A channel that is closed before set-up is complete does not stay open.
+#[test]
+fn a_channel_closed_before_set_up_is_complete_is_closed_after_it() {
+    let link = LinkConfig::default().with_delay(Duration::from_millis(5));
+    let mut peers = Peers::early(link, Config::default(), limits());
+    let early = peers.open(Side::A, ChannelConfig::new("early")).unwrap();
+    peers.close(Side::A, early);
+    peers.establish();
+    peers.run(500);
+    assert!(peers.take(Side::A).contains(&Told::Closed(early)));
+    assert!(peers.take(Side::Z).contains(&Told::Closed(early)));
 }

@@ -373,6 +373,26 @@ fn datagrams_leave_in_batches() {
     );
 }
 
+/// The socket is full, and the peer's checks go on: their answers do not fill the memory.
+#[test]
+fn datagrams_that_wait_are_bounded() {
+    let mut pair = Pair::new(config(OFFERER), config(ANSWERER));
+    let mut check = None;
+    pair.run(Duration::from_secs(1), |datagram| {
+        let is_request = datagram.source == address(OFFERER) && datagram.bytes[..2] == [0, 1];
+        if is_request {
+            check = Some(datagram.clone());
+        }
+        true
+    });
+    let check = check.expect("a check");
+    for _ in 0..5000 {
+        pair.sides[ANSWERER].handle_datagram(pair.now, check.source, check.destination, &check.bytes);
+    }
+    let answers = std::iter::from_fn(|| pair.sides[ANSWERER].poll_datagram(pair.now)).count();
+    assert!((1..=1100).contains(&answers), "{answers}");
+}
+
 /// RFC 8445 §7.3: the answerer's checks may be faster than its answer.
 #[test]
 fn checks_may_arrive_before_the_answer() {

@@ -2,6 +2,7 @@
 //! reliable, expiring and prioritised. Each visitor has a link of its own in front of the socket.
 
 mod game;
+mod places;
 mod server;
 mod visit;
 
@@ -48,7 +49,8 @@ pub(crate) struct WebArgs {
     /// UDP ports for visitors, one for each [default: any free port]
     #[arg(long, help_heading = LIMITS, value_name = "FIRST-LAST", default_value = "0-0", hide_default_value = true, value_parser = parse_ports)]
     udp_ports: RangeInclusive<u16>,
-    /// Visitors at the same time, 1 to 1000; further ones are asked to come back
+    /// Visitors at the same time, 1 to 1000, and a quarter of them from one address (IPv6: one /64), except addresses of this
+    /// machine; further ones are asked to come back
     #[arg(long, display_order = 1, value_name = "NUMBER", default_value = "16", value_parser = clap::value_parser!(u16).range(1..=1000))]
     visitors: u16,
     /// The longest visit, 1s to 1d
@@ -99,12 +101,13 @@ pub(crate) async fn run(args: WebArgs, interrupt: Interrupt) -> Result<(), Failu
     let totals = server.serve(interrupt).await;
     output.fact(
         format!(
-            "{}, {} refused, in {}",
+            "{}, {} not connected, {} refused, in {}",
             units::counted(totals.visits, "visit"),
+            units::counted(totals.unconnected, "offer"),
             totals.refused,
             units::duration(begun.elapsed())
         ),
-        &json!({ "event": "summary", "visits": totals.visits, "refused": totals.refused, "seconds": begun.elapsed().as_secs_f64() }),
+        &json!({ "event": "summary", "visits": totals.visits, "unconnected": totals.unconnected, "refused": totals.refused, "seconds": begun.elapsed().as_secs_f64() }),
     );
     Ok(())
 }

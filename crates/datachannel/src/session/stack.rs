@@ -114,9 +114,12 @@ impl Stack {
             }
             Handling::Accept(id, mut association) => {
                 association.refuse(at);
+                let mut packet = Vec::new();
+                let abort = association.poll_transmit(at, &mut packet, 1);
                 while let Some(event) = association.poll_endpoint_event() {
                     self.endpoint.handle_event(at, id, event);
                 }
+                return abort.map(|abort| Bytes::copy_from_slice(&packet[..abort.len]));
             }
             Handling::Done => {}
         }
@@ -160,5 +163,43 @@ impl Stack {
         let packets = association.poll_transmit(at, &mut self.buffer, most)?;
         let segment = packets.segment_size.unwrap_or(packets.len).max(1);
         Some(self.buffer[..packets.len].chunks(segment))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A peer that connects from this SCTP port, as far as it gets. Returns its events.
+    fn connect(stack: &mut Stack, now: Instant, port: u16) -> Vec<Event> {
+        let at = stack.at(now);
+        let mut endpoint = Endpoint::new(Config::default(), [port as u8; 32]).unwrap();
+        let options = ConnectOptions::default().local_port(port);
+        let (_, mut association) = endpoint.connect(at, PEER, SCTP_PORT, options).unwrap();
+        let mut packet = Vec::new();
+        while let Some(sent) = association.poll_transmit(at, &mut packet, 1) {
+            let answer = stack.handle_packet(now, Bytes::copy_from_slice(&packet[..sent.len]));
+            let packets = stack.poll_packets(now, 1).into_iter().flatten();
+            let answers = answer.into_iter().chain(packets.map(Bytes::copy_from_slice));
+            for answer in answers.collect::<Vec<_>>() {
+                let handling = endpoint.handle_datagram(at, None, PEER, answer, EcnCodepoint::NotEct);
+                if let Handling::Deliver(_, inbound) = handling {
+                    association.handle_packet(at, inbound);
+                }
+            }
+            packet.clear();
+        }
+        std::iter::from_fn(|| association.poll_event()).collect()
+    }
+
+    #[test]
+    fn a_second_association_is_refused_with_an_abort() {
+        let now = Instant::now();
+        let mut stack = Stack::new(now, Config::default()).unwrap();
+        let first = connect(&mut stack, now, 5000);
+        assert!(matches!(first[0], Event::Established { .. }), "{first:?}");
+        let second = connect(&mut stack, now, 5001);
+        let is_end = |event: &Event| matches!(event, Event::Closed(_));
+        assert!(second.iter().any(is_end), "{second:?}");
     }
 }

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anabranch::LinkedSocket;
-use anabranch_datachannel::{PeerConnection, SessionConfig};
+use anabranch_datachannel::{
+    ChannelLimits, PeerConnection, SessionConfig, SessionError, candidate_addresses,
+};
 use anabranch_dtls::Certificate;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
@@ -18,10 +20,11 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
-use super::{WebArgs, game, visit};
+use super::places::{Places, Refused};
+use super::visit::Visit;
+use super::{WebArgs, game};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
@@ -46,8 +49,17 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
                       frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 /// The largest offer in bytes.
 const OFFER: usize = 64 << 10;
-/// TCP connections at a time; further ones wait.
+/// The largest head of a request in bytes.
+const MOST_HEAD: usize = 16 << 10;
+/// TCP connections at a time, and those of an address; a further one takes the place of the oldest.
 const CONNECTIONS: usize = 256;
+const CONNECTIONS_OF_ADDRESS: usize = 32;
+/// Channels of a visitor, and the largest message that is accepted in one, in bytes: an echo holds one.
+const CHANNELS: usize = 64;
+const MESSAGE: usize = 64 << 10;
+/// How often a free UDP port is looked for, and the time between: a visit that ended frees its port a little later.
+const TRIES: u32 = 20;
+const BETWEEN: Duration = Duration::from_millis(50);
 /// How long a connection may take for the head of a request, for its body, and altogether.
 const HEAD: Duration = Duration::from_secs(10);
 const BODY: Duration = Duration::from_secs(10);
@@ -63,6 +75,8 @@ type Answer = Response<Full<Bytes>>;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Totals {
     pub(super) visits: u64,
+    /// Offers that were answered and whose visitors never connected.
+    pub(super) unconnected: u64,
     pub(super) refused: u64,
 }
 
@@ -81,10 +95,11 @@ struct House {
     /// The addresses of this machine as visitors see it; empty: that at which the request arrived.
     announced: Vec<IpAddr>,
     ports: RangeInclusive<u16>,
-    rooms: Arc<Semaphore>,
+    places: Arc<Places>,
     visitors: u16,
     longest: Duration,
     output: Output,
+    answered: AtomicU64,
     visits: AtomicU64,
     refused: AtomicU64,
     /// Ended at Ctrl-C.
@@ -114,10 +129,11 @@ impl Server {
                 certificate,
                 announced: args.address.clone(),
                 ports: args.udp_ports.clone(),
-                rooms: Arc::new(Semaphore::new(args.visitors.into())),
+                places: Places::new(args.visitors.into(), share(args.visitors)),
                 visitors: args.visitors,
                 longest: args.visit,
                 output: args.observe.output(),
+                answered: AtomicU64::new(0),
                 visits: AtomicU64::new(0),
                 refused: AtomicU64::new(0),
                 stop: tokio::sync::watch::Sender::new(false),
@@ -132,12 +148,21 @@ impl Server {
     /// Serves until the user asks to stop.
     pub(super) async fn serve(self, interrupt: Interrupt) -> Totals {
         let house = self.house;
+        let places = Places::new(CONNECTIONS, CONNECTIONS_OF_ADDRESS);
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
-                accepted = self.listener.accept(), if connections.len() < CONNECTIONS => match accepted {
+                accepted = self.listener.accept() => match accepted {
                     Ok((stream, peer)) => {
-                        connections.spawn(Arc::clone(&house).converse(stream, peer));
+                        let Ok((place, displaced)) = places.take(peer.ip()) else { continue };
+                        let conversation = Arc::clone(&house).converse(stream, peer);
+                        connections.spawn(async move {
+                            tokio::select! {
+                                () = conversation => {}
+                                () = displaced => {}
+                            }
+                            drop(place);
+                        });
                     }
                     // For example too many open files: wait for some to be closed.
                     Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -148,10 +173,11 @@ impl Server {
         }
         connections.abort_all();
         house.stop.send_replace(true);
-        let everyone = house.rooms.acquire_many(house.visitors.into());
-        let _ = tokio::time::timeout(HURRY, everyone).await;
+        let _ = tokio::time::timeout(HURRY, house.places.empty()).await;
+        let visits = house.visits.load(Ordering::Relaxed);
         Totals {
-            visits: house.visits.load(Ordering::Relaxed),
+            visits,
+            unconnected: house.answered.load(Ordering::Relaxed).saturating_sub(visits),
             refused: house.refused.load(Ordering::Relaxed),
         }
     }
@@ -168,6 +194,7 @@ impl House {
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD)
+            .max_buf_size(MOST_HEAD)
             .serve_connection(TokioIo::new(stream), service);
         // An error is the visitor's: the connection is closed.
         let _ = tokio::time::timeout(CONNECTION, connection).await;
@@ -216,13 +243,6 @@ impl House {
         own: SocketAddr,
         peer: SocketAddr,
     ) -> Result<Answer, (StatusCode, String)> {
-        let room = Arc::clone(&self.rooms).try_acquire_owned().map_err(|_| {
-            let visitors = units::counted(self.visitors.into(), "visitor");
-            (
-                StatusCode::SERVICE_UNAVAILABLE,
-                format!("there are {visitors} already; come back in {RETRY} seconds"),
-            )
-        })?;
         let offer = read_offer(request).await?;
         let refuse = |error: &dyn std::fmt::Display| (StatusCode::BAD_REQUEST, error.to_string());
         let unable = |error: std::io::Error| {
@@ -231,6 +251,9 @@ impl House {
                 format!("no UDP port is free: {error}"),
             )
         };
+        // An offer that cannot be used displaces nobody.
+        candidate_addresses(&offer).map_err(|error| refuse(&SessionError::from(error)))?;
+        let (place, displaced) = self.places.take(peer.ip()).map_err(|why| self.refusal(why))?;
         let socket = self.bind(own.ip()).await.map_err(unable)?;
         let bound = socket.local_addr().map_err(unable)?;
         let announced = if self.announced.is_empty() {
@@ -239,56 +262,95 @@ impl House {
             let with_port = |address: &IpAddr| SocketAddr::new(*address, bound.port());
             self.announced.iter().map(with_port).collect()
         };
-        let visit = self.visits.fetch_add(1, Ordering::Relaxed) + 1;
+        let answered = self.answered.fetch_add(1, Ordering::Relaxed) + 1;
         let socket = Arc::new(LinkedSocket::new(
             socket,
             announced[0],
             &game::first_link(),
-            visit,
+            answered,
         ));
-        let config = SessionConfig::new(self.certificate.clone(), announced).ice_lite(true);
+        let mut config = SessionConfig::new(self.certificate.clone(), announced)
+            .ice_lite(true)
+            .limits(limits());
+        // The link needs no larger window.
+        config.sctp.buffers.growth = 1;
         let (connection, answer) = PeerConnection::answer(Arc::clone(&socket), config, &offer)
             .map_err(|error| refuse(&error))
             .inspect_err(|_| {
-                self.visits.fetch_sub(1, Ordering::Relaxed);
+                self.answered.fetch_sub(1, Ordering::Relaxed);
             })?;
-        tokio::spawn(self.host(visit, peer, connection, socket, room));
+        let visit = Visit {
+            connection,
+            socket,
+            place,
+            longest: self.longest,
+            stop: self.stop.subscribe(),
+        };
+        tokio::spawn(self.host(visit, peer, displaced));
         Ok(with_type(StatusCode::CREATED, "application/sdp", answer.into()))
     }
 
-    /// A visit, from the answer to the end.
-    async fn host(
-        self: Arc<Self>,
-        visit: u64,
-        peer: SocketAddr,
-        connection: PeerConnection,
-        socket: Arc<LinkedSocket>,
-        room: OwnedSemaphorePermit,
-    ) {
-        let begun = Instant::now();
-        self.output.fact(
-            format!("visitor {visit} from {peer}"),
-            &json!({ "event": "visitor", "visit": visit, "peer": peer.to_string() }),
-        );
-        let reason = visit::serve(connection, socket, self.longest, self.stop.subscribe()).await;
-        self.output.fact(
-            format!("visitor {visit} after {}: {reason}", units::duration(begun.elapsed())),
-            &json!({ "event": "left", "visit": visit, "seconds": begun.elapsed().as_secs_f64(), "reason": reason }),
-        );
-        drop(room);
+    fn refusal(&self, why: Refused) -> (StatusCode, String) {
+        let there_are = |visitors: usize, whence: &str| {
+            let visitors = units::counted(visitors as u64, "visitor");
+            format!("there are {visitors}{whence} already; come back in {RETRY} seconds")
+        };
+        let reason = match why {
+            Refused::Full => there_are(self.visitors.into(), ""),
+            Refused::Share => there_are(share(self.visitors), " from your address"),
+        };
+        (StatusCode::SERVICE_UNAVAILABLE, reason)
+    }
+
+    /// A visit, from the answer to the end. Offers whose visitors never connect print nothing: strangers could fill the output with them.
+    async fn host(self: Arc<Self>, mut visit: Visit, peer: SocketAddr, displaced: impl Future<Output = ()>) {
+        let mut arrived = None;
+        let arrive = || {
+            let visit = self.visits.fetch_add(1, Ordering::Relaxed) + 1;
+            arrived = Some((visit, Instant::now()));
+            self.output.fact(
+                format!("visitor {visit} from {peer}"),
+                &json!({ "event": "visitor", "visit": visit, "peer": peer.to_string() }),
+            );
+        };
+        let reason = visit.serve(displaced, arrive).await;
+        if let Some((visit, begun)) = arrived {
+            self.output.fact(
+                format!("visitor {visit} after {}: {reason}", units::duration(begun.elapsed())),
+                &json!({ "event": "left", "visit": visit, "seconds": begun.elapsed().as_secs_f64(), "reason": reason }),
+            );
+        }
     }
 
     /// A UDP socket at this address, with the first free one of the ports.
     async fn bind(&self, address: IpAddr) -> std::io::Result<UdpSocket> {
         let mut last = std::io::Error::from(std::io::ErrorKind::AddrInUse);
-        for port in self.ports.clone() {
-            match UdpSocket::bind((address, port)).await {
-                Ok(socket) => return Ok(socket),
-                Err(error) => last = error,
+        for attempt in 0..TRIES {
+            if attempt > 0 {
+                tokio::time::sleep(BETWEEN).await;
+            }
+            for port in self.ports.clone() {
+                match UdpSocket::bind((address, port)).await {
+                    Ok(socket) => return Ok(socket),
+                    Err(error) => last = error,
+                }
             }
         }
         Err(last)
     }
+}
+
+/// The places of an address: a quarter.
+fn share(visitors: u16) -> usize {
+    usize::from(visitors).div_ceil(4)
+}
+
+/// The limits of a visitor's channels.
+fn limits() -> ChannelLimits {
+    let mut limits = ChannelLimits::default();
+    limits.max_channels = CHANNELS;
+    limits.max_message = MESSAGE;
+    limits
 }
 
 async fn read_offer(request: Request<Incoming>) -> Result<String, (StatusCode, String)> {
