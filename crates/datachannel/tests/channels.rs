@@ -17,6 +17,7 @@ enum Told {
     Opened(ChannelId),
     Accepted(ChannelId, ChannelConfig),
     Message(ChannelId, ChannelMessage),
+    Writable(ChannelId),
     Closed(ChannelId),
 }
 
@@ -26,6 +27,7 @@ impl Told {
         Some(match event {
             ChannelEvent::Opened(id) => Self::Opened(id),
             ChannelEvent::Accepted(id, config) => Self::Accepted(id, config),
+            ChannelEvent::Writable(id) => Self::Writable(id),
             ChannelEvent::Closed(id) => Self::Closed(id),
             _ => return None,
         })
@@ -461,7 +463,7 @@ fn many_channels_do_not_fill_the_memory() {
     let writable = Event::Writable(StreamId(id.0));
     peers.channels[0].handle_event(peers.pair.association_mut(Side::A), now, &writable);
     peers.run(1000);
-    assert_eq!(peers.take(Side::A), [ChannelEvent::Writable(id)]);
+    assert_eq!(peers.take(Side::A), [Told::Writable(id)]);
     assert_eq!(peers.send(Side::A, id, binary(vec![1; 10_000])), Ok(()));
 }
 

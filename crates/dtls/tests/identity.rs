@@ -178,7 +178,9 @@ fn a_connection_is_renewed_from_another_port() {
     let own = net.prints[0];
     net.connect(0);
     // The server's association with A uses the connection of each port.
-    net.act(None, |peers, now, _| [7, 8].into_iter().for_each(|key| peers.hold(now, key)));
+    net.act(None, |peers, now, _| {
+        [7, 8].into_iter().for_each(|key| peers.hold(now, key))
+    });
     net.mapped[0] = 8;
     net.reached.clear();
     net.send(0, b"lost");
