@@ -327,7 +327,7 @@ impl Interleaved {
         if let Some(message) = self.take_out(key) {
             out.keep(message.renegable());
             let number = out.number();
-            out.ready.push(Ready::Message(last_part(key, message, number)));
+            out.ready.push(Ready::Message(last_part(key, *message, number)));
         }
     }
 
@@ -344,7 +344,7 @@ impl Interleaved {
         if message.is_complete() || (message.truncated && !message.has_run()) {
             let message = self.in_parts.remove(&key)?;
             let number = message.number?;
-            return Some((last_part(key, message, number), false));
+            return Some((last_part(key, *message, number), false));
         }
         message.listed = message.truncated;
         let number = message.number?;
@@ -485,8 +485,8 @@ impl Interleaved {
     pub(super) fn end(&mut self, out: &mut Outlet<'_>) {
         out.ready.replace(|entry, kept| match entry {
             Ready::Grown(key) => {
-                let ends = |message: &&Box<Growing>| message.is_complete() || message.truncated;
-                let mut more = self.in_parts.get(&key).filter(ends).is_some();
+                let ends = |message: &Growing| message.is_complete() || message.truncated;
+                let mut more = self.in_parts.get(&key).is_some_and(|message| ends(message));
                 while more && let Some((held, again)) = self.take_grown(key) {
                     kept.push_back(Ready::Message(held));
                     more = again;
@@ -540,7 +540,7 @@ fn all_of_unordered(stream: StreamId) -> core::ops::RangeInclusive<Key> {
 }
 
 /// The last part of a message: the rest of it, or the information that the sender abandoned it.
-fn last_part(key: Key, mut message: Box<Growing>, number: u64) -> Held {
+fn last_part(key: Key, mut message: Growing, number: u64) -> Held {
     let beginning = message.is_unread();
     let first = message.run_from(0).next().unwrap_or(0);
     let (payloads, load) = message.take_run();
