@@ -9,7 +9,7 @@ pub(crate) struct Channel {
     pub(crate) is_theirs: bool,
     /// Whether the application reads the channel's messages: until it closes the channel.
     pub(crate) is_read: bool,
-    /// Everything that the peer sent before it reset its stream is read. What follows in the stream belongs to the next channel of this
+    /// Everything that the peer sent before it reset its stream is read. Later messages of the stream belong to the next channel of this
     /// number.
     pub(crate) is_read_out: bool,
     pub(crate) outgoing: Outgoing,

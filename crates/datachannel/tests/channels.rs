@@ -11,7 +11,7 @@ use anabranch_proto::{AssociationState, Config, Event, Ppid, Reliability, SendOp
 use anabranch_testkit::{Pair, Setup, Side};
 use bytes::Bytes;
 
-/// What a side was told, and the messages that it read.
+/// The events of a side, and the messages that it read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
     Opened(ChannelId),

@@ -22,7 +22,7 @@ fn config(side: usize) -> SessionConfig {
     SessionConfig::new(Certificate::generate().unwrap(), [address(side)])
 }
 
-/// What a side was told.
+/// The events of a side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Seen {
     Connected,
@@ -41,7 +41,7 @@ impl Seen {
     }
 }
 
-/// What it was told of channels, and the messages that it read.
+/// The events of its channels, and the messages that it read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
     Opened(ChannelId),
