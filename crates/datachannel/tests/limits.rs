@@ -89,8 +89,8 @@ impl Shape {
         };
         let mut sent = 0;
         while sent < most && self.receiver.stats().unwrap().a_rwnd > 0 {
-            for number in 0..channels.len() {
-                match channels[number][0].try_send(message.clone()) {
+            for [ours, _] in channels {
+                match ours.try_send(message.clone()) {
                     Ok(()) => sent += 1,
                     Err(ChannelSendError::Full) => {}
                     Err(error) => panic!("{error}"),
