@@ -442,9 +442,7 @@ fn a_forged_handshake_does_not_end_a_session() {
     for side in [OFFERER, ANSWERER] {
         let events = pair.take(side);
         assert!(
-            !events
-                .iter()
-                .any(|event| matches!(event, SessionEvent::Closed(_))),
+            !events.iter().any(|event| matches!(event, Seen::Closed(_))),
             "{events:?}"
         );
     }
