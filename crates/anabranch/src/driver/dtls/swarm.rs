@@ -50,10 +50,10 @@ const MUST_REACH: [&str; 11] = [
 /// Further ones, unless [`HANDSHAKES_BLOCK`].
 const HANDSHAKES: [&str; 3] = ["HelloVerifyRequest", "fragment", "hello of A's address"];
 /// The most bytes to an address that has not returned a cookie, for a byte from there.
-const AMPLIFICATION: usize = 6;
+const AMPLIFICATION: usize = 3;
 /// A forged handshake message begins a handshake on the server's side before its source is proved, or changes the one there, and keeps
 /// the genuine one out (item 6 of the issue): M sends none between A and Z. With a filter in front that wants a cookie, this is false.
-const HANDSHAKES_BLOCK: bool = true;
+const HANDSHAKES_BLOCK: bool = false;
 /// Set-up is tried so often while M attacks; then M pauses.
 const ATTEMPTS: usize = 3;
 const MOST_HANDSHAKES: usize = 8;

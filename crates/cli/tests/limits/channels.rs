@@ -1,0 +1,3 @@
+use crate::Scenario;
+
+pub(crate) const SCENARIOS: &[Scenario] = &[];
