@@ -17,9 +17,10 @@ use tokio::time::timeout;
 
 const PORT: u16 = 7;
 const SERVER: &str = "192.0.2.1:9899";
-/// The translator's address, with two ports.
+/// The translator's address, with its ports.
 const FIRST: &str = "198.51.100.1:1000";
 const SECOND: &str = "198.51.100.1:2000";
+const THIRD: &str = "198.51.100.1:3000";
 /// Virtual time that is enough for everything that happens at all.
 const LONG: Duration = Duration::from_secs(60);
 /// The same if the client has nothing to send: two intervals of heartbeats, and then the largest RTO of the server.
@@ -181,7 +182,7 @@ async fn another_port_of_the_peer_is_followed() {
     let again = net.hellos.load(Ordering::Relaxed) - hellos;
     assert!((1..=3).contains(&again), "{again} more ClientHellos");
     // And once more, while the server sends: the client's next heartbeats find out.
-    net.translate(A, FIRST);
+    net.translate(A, THIRD);
     theirs.send(0, "while nobody can reach A").await.unwrap();
     let message = timeout(IDLE, ours.recv()).await.unwrap();
     assert_eq!(message.unwrap().unwrap().into_bytes(), "while nobody can reach A");
