@@ -36,7 +36,7 @@ pub(crate) fn of(error: &Error) -> DtlsError {
     }
 }
 
-/// What an alert often means (RFC 8446 §6.2).
+/// The usual cause of an alert (RFC 8446 §6.2).
 pub(crate) fn in_words(alert: u8) -> &'static str {
     match alert {
         40 | 71 => {

@@ -1,4 +1,4 @@
-//! Who a connection belongs to: the certificate of the peer, not its address. Hosts exchange datagrams in memory.
+//! A connection belongs to the certificate of the peer, not to its address. Hosts exchange datagrams in memory.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -19,9 +19,9 @@ struct Net {
     reached: BTreeMap<u32, usize>,
     /// Datagrams in transit: `None` is the server, with the source's address; or a host.
     wire: VecDeque<(Option<usize>, u32, Vec<u8>)>,
-    /// What the server got: address, certificate, packet.
+    /// The packets of the server: address, certificate, bytes.
     arrived: Vec<(u32, Fingerprint, Vec<u8>)>,
-    /// What the hosts got.
+    /// The packets of the hosts.
     got: Vec<Vec<Vec<u8>>>,
     ended: Vec<(Option<usize>, DtlsError)>,
 }

@@ -47,7 +47,7 @@ const DOUBTS: u32 = 2;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Origin(Option<Fingerprint>);
 
-/// What binds an association to the DTLS connections of its peer. A peer is its certificate: the address changes when an address
+/// The bond of an association with the DTLS connections of its peer. A peer is its certificate: the address changes when an address
 /// translator chooses another port, and somebody else may get the address.
 #[derive(Debug)]
 pub(crate) struct Bond {
@@ -116,7 +116,7 @@ impl DtlsDoor {
         match bond.certificate() {
             Some(certificate) => peers.has(peer, certificate),
             // The association waits for the answer to its INIT. A connection that is there may be dead; these reasons say that the
-            // handshake beside it has failed for good.
+            // handshake beside it cannot succeed.
             None if matches!(reason, DtlsError::Refused(_) | DtlsError::NothingThere) => false,
             None => peers.peer(peer).is_some() || peers.is_in_handshake(peer),
         }

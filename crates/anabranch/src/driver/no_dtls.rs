@@ -18,7 +18,7 @@ pub(super) type DtlsDoor = Infallible;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Origin;
 
-/// What binds an association to a certificate: nothing.
+/// The bond of an association with a certificate: there is none.
 #[derive(Debug)]
 pub(crate) struct Bond;
 

@@ -5,7 +5,7 @@
 //! strangers are bounded; the association ends with a graceful shutdown.
 //!
 //! `DTLS_SEEDS=100..200` (or one number) chooses the seeds; a failure prints the command that runs it again. The keys of DTLS are random, so
-//! that a seed repeats the story, but not the bytes.
+//! that a seed fixes the story, but not the bytes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -464,7 +464,7 @@ impl Story {
                 eprintln!("seed: attempt {attempt}: {error}");
             }
             let Ok(Ok(ours)) = ours else { continue };
-            // Set-ups that A has given up come first.
+            // The set-ups that failed at A come first.
             let mut accepted = None;
             while let Ok(one) = timeout(Duration::from_secs(1), self.z.accept()).await {
                 accepted = one.filter(|one| one.close_reason().is_none()).or(accepted);
