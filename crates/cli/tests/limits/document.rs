@@ -45,7 +45,8 @@ impl Document {
                 section = title;
             }
             let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
-            let is_row = line.starts_with('|') && !cells[0].starts_with("---") && cells[0] != "stored data";
+            let is_row =
+                line.starts_with('|') && !cells[0].starts_with("---") && !cells[0].starts_with("stored data");
             match section {
                 _ if !is_row => {}
                 "Resident memory" => {

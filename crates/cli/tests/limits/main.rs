@@ -10,6 +10,7 @@ mod document;
 mod dtls;
 mod endpoint;
 mod over_udp;
+mod web;
 
 use std::process::Command;
 
@@ -26,6 +27,7 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
         dtls::SCENARIOS,
         channels::SCENARIOS,
         over_udp::SCENARIOS,
+        web::SCENARIOS,
     ];
     rows.into_iter().flatten()
 }

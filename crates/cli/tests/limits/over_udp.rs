@@ -1,8 +1,8 @@
 //! What the library and the command keep: a program in a process of its own, and a hostile peer that sends UDP datagrams over loopback.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Lines};
 use std::net::{SocketAddr, UdpSocket};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use anabranch::{Association, Config, Endpoint, EndpointBuilder, LinkConfig};
@@ -84,6 +84,10 @@ async fn serve(role: &str) {
 #[ignore = "the program that is attacked, in a process of its own"]
 fn victim() {
     let role = std::env::var(ROLE).expect("a role");
+    if role == "channels" {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        return runtime.block_on(crate::channels::serve());
+    }
     std::thread::spawn(|| {
         let _ = std::io::stdin().read_line(&mut String::new());
         std::process::exit(0);
@@ -91,11 +95,11 @@ fn victim() {
     serve(&role);
 }
 
-/// A running victim, and where it listens. It ends with this object, or with this process.
-struct Victim {
+/// A running victim. It ends with this object.
+pub(crate) struct Victim {
     child: Child,
-    _stdin: ChildStdin,
-    address: SocketAddr,
+    pub(crate) stdin: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
 }
 
 impl Drop for Victim {
@@ -106,24 +110,37 @@ impl Drop for Victim {
 }
 
 impl Victim {
-    fn start(attack: &mut Attack, role: &str) -> Self {
-        let mut child = Command::new(std::env::current_exe().expect("this program has a path"))
+    pub(crate) fn spawn(attack: &mut Attack, role: &str) -> Self {
+        let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+        command
             .args(["--exact", "over_udp::victim", "--ignored", "--nocapture"])
-            .env(ROLE, role)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("this program runs");
-        let stdin = child.stdin.take().expect("a pipe");
-        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let mut lines = lines.map_while(Result::ok);
-        let address = lines.find_map(|line| Some(line.split_once("serves ")?.1.parse().expect("an address")));
+            .env(ROLE, role);
+        Self::of(attack, &mut command)
+    }
+
+    pub(crate) fn of(attack: &mut Attack, command: &mut Command) -> Self {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the program runs");
         attack.of(child.id());
         Self {
+            stdin: child.stdin.take().expect("a pipe"),
+            output: BufReader::new(child.stdout.take().expect("a pipe")).lines(),
             child,
-            _stdin: stdin,
-            address: address.expect("the victim serves"),
         }
+    }
+
+    /// The rest of the next line of the output that has this text.
+    pub(crate) fn line(&mut self, text: &str) -> String {
+        let mut lines = self.output.by_ref().map_while(Result::ok);
+        let found = lines.find_map(|line| Some(line.split_once(text)?.1.to_owned()));
+        found.unwrap_or_else(|| panic!("the victim does not say {text:?}"))
+    }
+
+    /// Starts the library in this role; returns its address too.
+    fn start(attack: &mut Attack, role: &str) -> (Self, SocketAddr) {
+        let mut victim = Self::spawn(attack, role);
+        let address = victim.line("serves ").parse().expect("an address");
+        (victim, address)
     }
 }
 
@@ -140,9 +157,9 @@ struct Peer {
 const FIRST: Tsn = Tsn(1000);
 
 impl Peer {
-    fn new(victim: &Victim) -> Self {
+    fn new(victim: SocketAddr) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        socket.connect(victim.address).expect("connect");
+        socket.connect(victim).expect("connect");
         socket.set_read_timeout(Some(AGAIN)).expect("a time");
         Self {
             socket,
@@ -251,9 +268,9 @@ impl Peer {
 
 /// A message without an end.
 fn joined(attack: &mut Attack) {
-    let victim = Victim::start(attack, "reads");
+    let (_victim, address) = Victim::start(attack, "reads");
     let payload = Bytes::from(vec![7; 1200]);
-    Peer::new(&victim).flood(attack, |_, number| {
+    Peer::new(address).flood(attack, |_, number| {
         let data = anabranch_wire::chunk::Data {
             tsn: FIRST.plus(number),
             stream: StreamId(0),
@@ -271,8 +288,8 @@ fn joined(attack: &mut Attack) {
 
 /// Resets of many streams; the application takes no events.
 fn events(attack: &mut Attack) {
-    let victim = Victim::start(attack, "reads");
-    Peer::new(&victim).flood(attack, |peer, number| {
+    let (_victim, address) = Victim::start(attack, "reads");
+    Peer::new(address).flood(attack, |peer, number| {
         let listed = (0..590).map(|place| StreamId((number * 590 + place) as u16 >> 1));
         let request = Parameter::OutgoingReset {
             request: FIRST.plus(number).0,
@@ -287,8 +304,8 @@ fn events(attack: &mut Attack) {
 
 /// Set-ups, two packets each, of which those beyond the limit are refused. An association takes no more than `each` bytes.
 fn set_ups(attack: &mut Attack, role: &str, most: u64, each: u64) {
-    let victim = Victim::start(attack, role);
-    let mut peer = Peer::new(&victim);
+    let (_victim, address) = Victim::start(attack, role);
+    let mut peer = Peer::new(address);
     attack.begins();
     let mut accepted = 0;
     for number in 0..attack.planned() / 2 {
@@ -310,8 +327,8 @@ fn backlog(attack: &mut Attack) {
 
 /// Datagrams of 60,000 bytes for a link of 1 kB/s. The victim cannot answer, so those that its socket has no room for are lost.
 fn link(attack: &mut Attack) {
-    let victim = Victim::start(attack, "link");
-    let peer = Peer::new(&victim);
+    let (_victim, address) = Victim::start(attack, "link");
+    let peer = Peer::new(address);
     let packet = vec![7; 60_000];
     attack.begins();
     for _ in 0..attack.planned() {
@@ -323,10 +340,9 @@ fn link(attack: &mut Attack) {
 
 /// Datagrams of 60,000 bytes in an association.
 fn pool(attack: &mut Attack) {
-    let victim = Victim::start(attack, "reads");
-    let _ = std::io::stdout().flush();
+    let (_victim, address) = Victim::start(attack, "reads");
     let payload = Bytes::from(vec![7; 60_000]);
-    Peer::new(&victim).flood(attack, |_, number| {
+    Peer::new(address).flood(attack, |_, number| {
         let data = anabranch_wire::chunk::Data {
             tsn: FIRST.plus(number),
             stream: StreamId(0),
