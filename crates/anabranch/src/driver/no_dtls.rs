@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anabranch_proto::IcmpMessage;
+use anabranch_proto::{AssociationId, IcmpMessage};
 use bytes::Bytes;
 use tokio::sync::watch;
 

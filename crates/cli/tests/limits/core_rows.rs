@@ -51,7 +51,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     ("data that is not acknowledged or not sent yet", send_buffer),
     ("outbound streams that the application used", echoed_streams),
     (
-        "early copies that are to be sent, and copies whose fate is open",
+        "early copies that are to be sent, and copies whose fate is open; copies that count as lost and may still be reported",
         early_copies,
     ),
     (

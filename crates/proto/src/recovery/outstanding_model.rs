@@ -281,7 +281,9 @@ impl Model {
             check_sendings(&outcome);
             // The model does not number transmissions.
             outcome.lost.clear();
-            outcome.paths.iter_mut().for_each(|path| path.newest = None);
+            for path in &mut outcome.paths {
+                (path.newest, path.certain) = (None, None);
+            }
             assert_eq!(format!("{outcome:?}"), format!("{expected:?}"));
         }
     }
@@ -556,6 +558,8 @@ fn check_sendings(outcome: &AckOutcome) {
         let bytes = here.clone().map(|(.., bytes)| bytes).sum::<usize>();
         assert_eq!((here.count() as u32, bytes), (path.lost, path.lost_bytes));
         assert_eq!(path.newest.is_some(), path.sample.is_some());
+        assert_eq!(path.certain.is_some(), path.sample.is_some());
+        assert!(path.certain >= path.newest, "the newest chunk is certain");
     }
 }
 
