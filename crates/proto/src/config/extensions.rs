@@ -18,8 +18,8 @@ pub struct PartialReliabilityConfig {
     /// several paths at once it has no effect. Default false; [`crate::Config::low_latency`] sets it.
     pub discard_hopeless: bool,
     /// *Early discard*: a chunk that must not be retransmitted is abandoned at its first missing report, instead of the last report
-    /// needed for fast retransmit (RFC 9260 §7.2.4). The report of a retransmission comes from a chunk that left after it on its path.
-    /// Congestion control still counts it as a loss. Default false, because reordering alone causes first missing reports. [`crate::SendOptions::early_discard`] overrides it for a message.
+    /// needed for fast retransmit (RFC 9260 §7.2.4). Congestion control still counts it as a loss. Default false, because
+    /// reordering alone causes first missing reports. [`crate::SendOptions::early_discard`] overrides it for a message.
     pub early_discard: bool,
     /// *Selective forward TSN*: offered to the peer, and used if the peer offers it too. It notifies the receiver that a chunk of an
     /// ordered message will not be retransmitted, so that later messages of the stream are delivered without it. The value is the

@@ -210,21 +210,6 @@ impl Flight {
         &self.progress
     }
 
-    /// Whether this acknowledgement newly acknowledged a transmission after `no`.
-    pub(crate) fn is_overtaken(&self, no: SendNo) -> bool {
-        let acknowledged = self.progress.acknowledged();
-        acknowledged.is_some_and(|(_, highest)| no < highest)
-    }
-
-    /// The chunks in flight whose last transmission is a retransmission that this acknowledgement overtook.
-    pub(crate) fn overtaken_retransmissions(&self) -> impl Iterator<Item = ExtendedTsn> {
-        let retransmissions = self.retransmissions(self.earliest);
-        let overtaken = retransmissions.take_while(|(no, _)| self.is_overtaken(*no));
-        overtaken
-            .filter(|(_, sending)| sending.is_open())
-            .map(|(_, sending)| sending.tsn)
-    }
-
     /// Whether this acknowledgement made another transmission the earliest.
     pub(crate) fn earliest_moved(&self) -> bool {
         self.progress.lowest != NONE && self.earliest != self.progress.earliest

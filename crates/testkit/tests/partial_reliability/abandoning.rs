@@ -3,10 +3,9 @@
 
 use core::time::Duration;
 
-use anabranch_netsim::{LinkConfig, LossModel};
 use anabranch_proto::Reliability::{self, Lifetime, Priority, Reliable, Retransmissions};
-use anabranch_proto::{MessageId, MultipathMode, RecoveryRules, SendError, SendOptions, StreamId};
-use anabranch_testkit::{Script, Setup, Side};
+use anabranch_proto::{MessageId, SendError, SendOptions, StreamId};
+use anabranch_testkit::Script;
 use anabranch_wire::chunk::kind;
 use anabranch_wire::parameter::Parameter;
 
@@ -329,108 +328,6 @@ fn early_discard() {
         (2, before / 2)
     );
     assert_eq!(fixture.counters().fast_recoveries, 1);
-}
-
-// A → DATA 0 (lost), 1 … 4;  A ← three missing reports;  A → DATA 0 (again, lost);  A ← SACK of 4, which left before
-// A → DATA 5;  A ← SACK of 5;  A → FORWARD-TSN 0 → Z
-/// At a reliability level of 1 the first missing report of the retransmission discards: of something that left after it. As any
-/// other loss of a retransmission, it reduces the window again unless fast recovery lasts: with an episode for each path it has ended.
-#[test]
-fn early_discard_after_the_last_retransmission() {
-    for (recovery, mode, reductions) in [
-        (RecoveryRules::RFC9260, MultipathMode::Off, 1),
-        (RecoveryRules::RFC9260, MultipathMode::Cmt, 2),
-        (RecoveryRules::RACK, MultipathMode::Off, 2),
-    ] {
-        let mut config = config();
-        config.partial_reliability.early_discard = true;
-        config.recovery = recovery;
-        config.multipath.mode = mode;
-        let mut fixture = Fixture::new(config, &ALL);
-        fixture.send(
-            &[Retransmissions(1), Reliable, Reliable, Reliable, Reliable],
-            FULL,
-        );
-        assert_eq!(fixture.sent().len(), 5);
-        fixture.script.advance(50 * MS);
-        fixture.report_one_by_one(0, 1, 3);
-        assert_eq!(fixture.sent(), ["DATA 0"], "{recovery:?}, {mode:?}");
-        fixture.script.advance(10 * MS);
-        fixture.nr_sack(0, &[], &[(1, 4)]);
-        assert_eq!(fixture.sent(), Vec::<String>::new());
-        fixture.send(&[Reliable], FULL);
-        assert_eq!(fixture.sent(), ["DATA 5"]);
-        fixture.script.advance(50 * MS);
-        fixture.nr_sack(0, &[], &[(1, 5)]);
-        assert_eq!(fixture.sent(), ["FORWARD-TSN 0 (0:0)"], "{recovery:?}, {mode:?}");
-        let counters = fixture.counters();
-        assert_eq!(
-            (counters.early_discards, counters.fast_recoveries),
-            (1, reductions)
-        );
-        assert_eq!(fixture.abandoned(), [(0, true)]);
-    }
-}
-
-// A → DATA 0 … 4 (late);  A: T3-rtx;  A → DATA 0 (again);  A ← SACK of 1 to 4 of before
-/// Packets that left before a retransmission say nothing of it, also if T3-rtx declared them lost.
-#[test]
-fn early_discard_after_a_timeout() {
-    let mut config = config();
-    config.partial_reliability.early_discard = true;
-    let mut fixture = Fixture::new(config, &ALL);
-    fixture.send(
-        &[Retransmissions(1), Reliable, Reliable, Reliable, Reliable],
-        FULL,
-    );
-    fixture.sent();
-    fixture.script.advance_to_timeout();
-    assert_eq!(fixture.sent(), ["DATA 0"]);
-    fixture.nr_sack(0, &[], &[(1, 4)]);
-    assert_eq!((fixture.sent(), fixture.abandoned()), (vec![], vec![]));
-    assert_eq!(fixture.counters().early_discards, 0);
-}
-
-/// Lost retransmissions are discarded early at the reliability levels 1 and 2, with both loss detections, on one path and on two.
-#[test]
-fn early_discard_at_every_level() {
-    let link = LinkConfig::default()
-        .with_delay(20 * MS)
-        .with_rate(5_000_000)
-        .with_loss(LossModel::bernoulli(0.15));
-    for level in [1, 2] {
-        for recovery in [RecoveryRules::RFC9260, RecoveryRules::RACK] {
-            for paths in [1, 2] {
-                let setup = (0..paths).fold(Setup::new(7), |setup, _| setup.path(link.clone()));
-                let mut pair = setup
-                    .adjust_both(|config| {
-                        config.partial_reliability.early_discard = true;
-                        config.recovery = recovery;
-                        config.retransmissions.association_max_retrans = 1000;
-                        config.retransmissions.path_max_retrans = 1000;
-                        if paths > 1 {
-                            config.multipath.mode = MultipathMode::Cmt;
-                        }
-                    })
-                    .connect();
-                let options = SendOptions::default().reliability(Retransmissions(level));
-                for _ in 0..3000 {
-                    let now = pair.now();
-                    let association = pair.association_mut(Side::A);
-                    let sent = association.send(now, StreamId(0), vec![7; 1000].into(), options);
-                    assert!(matches!(sent, Ok(_) | Err(SendError::BufferFull)), "{sent:?}");
-                    pair.run_ms(4);
-                }
-                pair.run_ms(20_000);
-                let counters = pair.association(Side::A).counters();
-                assert!(
-                    counters.early_discards > 0,
-                    "level {level}, {paths} paths, {recovery:?}: {} abandoned",
-                    counters.abandoned_sent
-                );
-            }
-        }
-    }
 }
 
 /// Early discard concerns only chunks that must not be retransmitted. A reliable chunk is lost after three missing reports.

@@ -168,7 +168,7 @@ impl Detector {
         }
     }
 
-    /// Passes on the chunks in flight that this acknowledgement reports missing: for the first time, or after their retransmission.
+    /// Passes on the chunks in flight that this acknowledgement reports missing and that may still be declared lost.
     pub(crate) fn each_reported(
         &self,
         base: ExtendedTsn,
@@ -177,15 +177,7 @@ impl Detector {
         mut each: impl FnMut(&mut Paths, Run),
     ) {
         match self {
-            Self::MissingReports(reports) => {
-                reports.reported(base, acked).for_each(|run| each(paths, run));
-                // A retransmission is below the chunks that were judged before.
-                let all: Vec<_> = paths
-                    .iter()
-                    .flat_map(|path| path.flight.overtaken_retransmissions())
-                    .collect();
-                all.into_iter().for_each(|tsn| each(paths, Run::of(tsn)));
-            }
+            Self::MissingReports(reports) => reports.reported(base, acked).for_each(|run| each(paths, run)),
             Self::MissingReportsByPath(all) => {
                 for (index, reports) in all.iter().enumerate() {
                     let path = PathId(index as u8);

@@ -222,8 +222,7 @@ impl Outstanding {
     }
 
     /// Early discard: abandons chunks that this acknowledgement reports missing and that must not be retransmitted, before they have enough
-    /// missing reports to be lost. A report of a retransmission comes from something that left after it on its path: everything else says
-    /// only that an earlier transmission is missing.
+    /// missing reports to be lost.
     pub(super) fn discard_early(&mut self, judge: &Judge, paths: &mut Paths, outcome: &mut AckOutcome) {
         let Self {
             detector,
@@ -238,9 +237,8 @@ impl Outstanding {
         detector.each_reported(*base, acked, paths, |paths, run| {
             for index in run.first..=run.last {
                 let chunk = &mut chunks[(index - *base) as usize];
-                let retransmitted = chunk.transmissions > 1 || chunk.fast_retransmitted;
                 if chunk.state != ChunkState::InFlight
-                    || (retransmitted && !paths.path(chunk.path).flight.is_overtaken(chunk.sequence))
+                    || chunk.fast_retransmitted
                     || !chunk.fragment.haste.early_discard
                     || !judge.abandons(chunk)
                 {
