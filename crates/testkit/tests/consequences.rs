@@ -144,13 +144,13 @@ fn a_message_dropped_for_another_one_has_consequences_too() {
 #[test]
 fn a_change_of_class_makes_room() {
     let mut config = quiet();
-    config.buffers.send = 1000;
+    config.buffers.send = 100_000;
     config.buffers.stream_shares = true;
     config.scheduler = SchedulerKind::Priority;
     let mut script = script(config);
     script.act(|association, now| {
         for stream in [1, 0] {
-            while send(association, now, stream, 10, SendOptions::default()).is_ok() {}
+            while send(association, now, stream, 1000, SendOptions::default()).is_ok() {}
         }
         assert!(!association.has_room(StreamId(0)));
         events(association);

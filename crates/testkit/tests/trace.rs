@@ -384,7 +384,9 @@ fn abandoned_messages_have_their_reasons() {
 
 #[test]
 fn the_oldest_events_are_dropped_and_counted() {
-    let mut pair = Setup::new(11).connect();
+    // Each message of a byte takes some 230 bytes of the send buffer.
+    let setup = Setup::new(11).adjust_both(|config| config.buffers.send = 32 << 20);
+    let mut pair = setup.connect();
     pair.association_mut(Side::A).set_tracing(TraceLevel::Events);
     let now = pair.now();
     let association = pair.association_mut(Side::A);

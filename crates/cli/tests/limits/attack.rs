@@ -19,7 +19,7 @@ pub(crate) struct Attack {
     planned: u64,
     packets: u64,
     bytes: u64,
-    /// What the peer's packets would take without a limit, if that is not their length.
+    /// The bytes that the peer's packets would take without a limit, if that is not their length.
     would_take: Option<u64>,
     before: u64,
     most: u64,
@@ -48,8 +48,8 @@ impl Attack {
         self.planned
     }
 
-    /// What the packets would take without a limit, in bytes, if that is not their own length: items that are larger than the bytes that
-    /// make them.
+    /// Sets the bytes that the packets would take without a limit, if they are not the packets' length: items that are larger than the
+    /// bytes that make them.
     pub(crate) fn would_take(&mut self, bytes: u64) {
         self.would_take = Some(bytes);
     }
@@ -105,7 +105,7 @@ impl Attack {
     }
 }
 
-/// What a process of one row found.
+/// The result of the process of one row.
 pub(crate) struct Measured {
     pub(crate) packets: u64,
     pub(crate) would_take: u64,

@@ -1,4 +1,4 @@
-//! What a peer connection of data channels keeps: a program in a process of its own that accepts all channels and reads nothing, and a peer
+//! The memory of a peer connection of data channels: a program in a process of its own that accepts all channels and reads nothing, and a peer
 //! that offers it much more than fits. *Packets* are messages and channels here.
 
 use std::io::Write;

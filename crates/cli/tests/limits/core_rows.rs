@@ -1,4 +1,4 @@
-//! What an association keeps: a hostile peer against the core. The settings are those of the example in docs/LIMITS.md, unless the row
+//! The memory of an association: a hostile peer against the core. The settings are those of the example in docs/LIMITS.md, unless the row
 //! says otherwise.
 
 use anabranch_proto::{

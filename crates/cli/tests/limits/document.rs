@@ -7,7 +7,7 @@ use std::path::Path;
 pub(crate) struct Row {
     /// The stored data, as in the tables of stored data.
     pub(crate) name: String,
-    /// What the peer sends, or why nothing is measured.
+    /// The peer's packets, or why nothing is measured.
     pub(crate) attack: String,
     pub(crate) packets: Option<u64>,
     /// The growth of resident memory, in bytes.

@@ -1,4 +1,4 @@
-//! What DTLS keeps for peers: hostile clients against the connections of an endpoint. A client's memory is freed before the measurement.
+//! The memory of DTLS: hostile clients against the connections of an endpoint. A client's memory is freed before the measurement.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

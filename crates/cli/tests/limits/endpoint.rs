@@ -1,4 +1,4 @@
-//! What an endpoint keeps of peers that have no association: hostile hosts against the core.
+//! The memory of an endpoint for peers that have no association: hostile hosts against the core.
 
 use anabranch_proto::{EcnCodepoint, Handling};
 use anabranch_testkit::{Script, shutdown_chunk};

@@ -1,4 +1,4 @@
-//! What the library and the command keep: a program in a process of its own, and a hostile peer that sends UDP datagrams over loopback.
+//! The memory of the library: a program in a process of its own, and a hostile peer that sends UDP datagrams over loopback.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::net::{SocketAddr, UdpSocket};

@@ -1,4 +1,4 @@
-//! What `anabranch web` keeps for strangers: the command itself, and a hostile client. *Packets* are requests here.
+//! The memory of `anabranch web` for strangers: the command itself, and a hostile client. *Packets* are requests here.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
