@@ -93,10 +93,7 @@ async fn a_slow_reader_costs_neither_side_more_than_its_buffers() {
         let (ours, theirs) = (pair.ours.stats(), pair.theirs.stats());
         let held = ours.queued_bytes + ours.outstanding_bytes;
         // Twice the grown buffer, and one message.
-        assert!(
-            held <= 2 * 16 * BUFFER + LEN,
-            "the sender holds {held} bytes"
-        );
+        assert!(held <= 2 * 16 * BUFFER + LEN, "the sender holds {held} bytes");
         let unread = theirs.unread_bytes;
         assert!(unread <= 2 * BUFFER, "the receiver holds {unread} bytes");
         // The window need not close: the next chunk may be longer than what is left of it.
