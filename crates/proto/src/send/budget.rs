@@ -46,8 +46,9 @@ impl Budget {
         self.limit = limit;
     }
 
-    pub(super) fn set_items(&mut self, items: usize) {
-        self.items = items;
+    /// Returns whether there are fewer than before.
+    pub(super) fn set_items(&mut self, items: usize) -> bool {
+        core::mem::replace(&mut self.items, items) > items
     }
 
     /// Free memory for a class.

@@ -129,12 +129,14 @@ pub(crate) struct Happened {
     pub(crate) answered: bool,
     /// The peer violated the protocol.
     pub(crate) violation: Option<&'static str>,
+    /// The send buffer holds fewer messages and chunks than before, as when small parts leave in one chunk, and a stream waits for room.
+    pub(crate) fewer: bool,
 }
 
 impl Happened {
     /// Whether there are such events.
     fn concerns_others(&self) -> bool {
-        !self.abandoned.is_empty() || !self.changed.is_empty() || self.violation.is_some()
+        !self.abandoned.is_empty() || !self.changed.is_empty() || self.violation.is_some() || self.fewer
     }
 }
 
@@ -284,7 +286,8 @@ impl Sender {
 
     #[inline]
     fn count_items(&mut self) {
-        self.buffer.set_items(self.queue.parts() + self.outstanding.len());
+        let fewer = self.buffer.set_items(self.queue.parts() + self.outstanding.len());
+        self.happened.fewer |= fewer && self.buffer.has_refused();
     }
 
     /// A message of `len` bytes was refused because there is no room.
