@@ -301,7 +301,7 @@ impl Association {
     fn pass_on(&mut self) {
         self.exhausted = None;
         let happened = &mut self.sender.happened;
-        // What follows from it, `settle` does in any case.
+        // `settle` tells the waiting streams in any case.
         happened.fewer = false;
         for undelivered in happened.abandoned.drain(..) {
             self.notices.tell(Event::Abandoned(undelivered));
