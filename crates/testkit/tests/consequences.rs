@@ -11,7 +11,7 @@ use anabranch_proto::{
     StreamId, StreamSelection, Timestamp, TraceKind, TraceLevel,
 };
 use anabranch_testkit::fixture::lists;
-use anabranch_testkit::{Pair, Script, Setup, Side, quiet};
+use anabranch_testkit::{Pair, Script, Setup, Side, quiet, sack};
 use anabranch_wire::chunk::kind;
 use anabranch_wire::packet::Packet;
 
@@ -138,6 +138,35 @@ fn a_message_dropped_for_another_one_has_consequences_too() {
         assert!(events.contains(&Event::Writable(StreamId(2))), "{events:?}");
         assert!(leaves(association, now).contains(&kind::RE_CONFIG));
     });
+}
+
+/// The rest of a message that was abandoned is dropped: it is no data after which *dry* would have to be told again.
+#[test]
+fn the_rest_of_an_abandoned_message_is_no_data() {
+    let mut script = script(quiet());
+    let part = |association: &mut Association, now, end| {
+        let sent = association.send_part(now, StreamId(0), vec![7; 10].into(), lifetime(), end);
+        sent.expect("it is taken");
+    };
+    // The Nagle algorithm keeps the message in the queue until it expires.
+    script.act(|association, now| {
+        send(association, now, 1, 10, SendOptions::default()).expect("it is taken");
+        leaves(association, now);
+        part(association, now, false);
+    });
+    script.advance(20 * MS);
+    let tsn = script.endpoint_tsn;
+    script.send(&[sack(tsn)]);
+    script.act(|association, now| {
+        assert_eq!(leaves(association, now), []);
+        part(association, now, true);
+        assert_eq!(leaves(association, now), []);
+    });
+    let events = script.events();
+    assert!(
+        matches!(events[..], [Event::Abandoned(_), Event::Dry]),
+        "{events:?}"
+    );
 }
 
 /// Streams of a class that became less urgent leave room for the others.

@@ -189,7 +189,9 @@ impl Association {
         if self.trace.is_on() {
             tracing::queued(self, now, id, stream, (added, end));
         }
-        self.notices.on_data();
+        if !self.sender.is_empty() {
+            self.notices.on_data();
+        }
         if full {
             self.settle(now);
         }
@@ -301,8 +303,6 @@ impl Association {
     fn pass_on(&mut self) {
         self.exhausted = None;
         let happened = &mut self.sender.happened;
-        // `settle` tells the waiting streams in any case.
-        happened.fewer = false;
         for undelivered in happened.abandoned.drain(..) {
             self.notices.tell(Event::Abandoned(undelivered));
         }

@@ -46,9 +46,8 @@ impl Budget {
         self.limit = limit;
     }
 
-    /// Returns whether there are fewer than before.
-    pub(super) fn set_items(&mut self, items: usize) -> bool {
-        core::mem::replace(&mut self.items, items) > items
+    pub(super) fn set_items(&mut self, items: usize) {
+        self.items = items;
     }
 
     /// Free memory for a class.

@@ -104,10 +104,10 @@ impl SendBuffer {
         self.budget.set_limit(limit);
     }
 
-    /// Tells the number of queued messages, or their parts, and of outstanding chunks. Returns whether there are fewer than before.
+    /// Tells the number of queued messages, or their parts, and of outstanding chunks.
     #[inline]
-    pub(crate) fn set_items(&mut self, items: usize) -> bool {
-        self.budget.set_items(items)
+    pub(crate) fn set_items(&mut self, items: usize) {
+        self.budget.set_items(items);
     }
 
     /// Bytes of user data of all streams.

@@ -129,14 +129,12 @@ pub(crate) struct Happened {
     pub(crate) answered: bool,
     /// The peer violated the protocol.
     pub(crate) violation: Option<&'static str>,
-    /// The send buffer holds fewer messages and chunks than before, as when small parts leave in one chunk, and a stream waits for room.
-    pub(crate) fewer: bool,
 }
 
 impl Happened {
     /// Whether there are such events.
     fn concerns_others(&self) -> bool {
-        !self.abandoned.is_empty() || !self.changed.is_empty() || self.violation.is_some() || self.fewer
+        !self.abandoned.is_empty() || !self.changed.is_empty() || self.violation.is_some()
     }
 }
 
@@ -286,8 +284,7 @@ impl Sender {
 
     #[inline]
     fn count_items(&mut self) {
-        let fewer = self.buffer.set_items(self.queue.parts() + self.outstanding.len());
-        self.happened.fewer |= fewer && self.buffer.has_refused();
+        self.buffer.set_items(self.queue.parts() + self.outstanding.len());
     }
 
     /// A message of `len` bytes was refused because there is no room.
