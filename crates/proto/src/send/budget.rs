@@ -2,8 +2,8 @@
 //!
 //! The bound is twice the limit. It counts memory: the user data, and [`CHUNK_MEMORY`] for each queued message and each outstanding chunk.
 //! A message that is longer than the free memory, and than an eighth of the limit, is accepted all the same if the buffer holds no other
-//! such message. So the buffer holds the bound, and one message more. The long message counts half of the memory that it found free, so
-//! that other messages still find some.
+//! such message. An empty buffer accepts every message. So the buffer holds the bound, and one message more. The long message counts half
+//! of the memory that it found free, so that other messages still find some.
 //!
 //! Half of the bound is for all classes. Of the other half, each class in use keeps an equal share, which other classes leave free. If more
 //! than eight classes are in use, the least urgent ones keep the last share together.
@@ -50,19 +50,23 @@ impl Budget {
         self.items = items;
     }
 
+    /// Memory in use, without `beyond`.
+    fn used(&self) -> usize {
+        self.bytes.iter().sum::<usize>() + self.items * CHUNK_MEMORY
+    }
+
     /// Free memory for a class.
     fn free_for(&self, class: usize) -> usize {
         let share = self.limit / self.classes.max(1);
         let others = (0..self.classes).filter(|other| *other != class);
         let kept: usize = others.map(|other| share.saturating_sub(self.bytes[other])).sum();
-        let used = self.bytes.iter().sum::<usize>() + self.items * CHUNK_MEMORY;
-        (2 * self.limit).saturating_sub(used + kept)
+        (2 * self.limit).saturating_sub(self.used() + kept)
     }
 
     /// Whether there is memory for a message of `len` bytes, or for a part of a message.
     pub(super) fn takes(&self, class: usize, len: usize) -> bool {
         let free = self.free_for(class);
-        let fits = len.saturating_add(CHUNK_MEMORY) <= free;
+        let fits = self.used() == 0 || len.saturating_add(CHUNK_MEMORY) <= free;
         fits || free > 0 && self.beyond == 0 && len > self.limit / 8
     }
 

@@ -323,6 +323,21 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_buffer_takes_every_message() {
+        for limit in [1, 16, CHUNK_MEMORY, 1000, LIMIT] {
+            for len in [1, 2, 100, 10 * limit] {
+                let mut buffer = SendBuffer::new(limit, true);
+                for _ in 0..3 {
+                    assert!(buffer.has_room(StreamId(0), 0, len), "{len} in {limit}");
+                    buffer.add(StreamId(0), 0, len);
+                    buffer.free(StreamId(0), len);
+                    buffer.set_items(0);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_single_stream_has_the_whole_limit() {
         let mut buffer = SendBuffer::new(LIMIT, true);
         assert_eq!(fill(&mut buffer, 3, 0, 300), 1200);
