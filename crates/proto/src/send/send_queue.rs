@@ -3,14 +3,12 @@
 //! A fragment gets its stream sequence number, and from `outstanding` its TSN, only when it is sent.
 
 mod hold;
+mod outbound_stream;
 mod queued_message;
-
-use core::num::NonZeroU16;
-use core::time::Duration;
-use std::collections::VecDeque;
 
 use anabranch_wire::{Ppid, StreamId};
 use bytes::Bytes;
+use core::num::NonZeroU16;
 
 use super::buffer::Shortage;
 use super::data_format::{DataFormat, MessageNumbers};
@@ -26,37 +24,8 @@ use crate::path_id::PathId;
 use crate::stats::StreamStats;
 use crate::time::Timestamp;
 use hold::Hold;
+use outbound_stream::{OutboundStream, Spare};
 use queued_message::Message;
-
-#[derive(Debug, Default)]
-struct OutboundStream {
-    messages: VecDeque<Message>,
-    /// A message that was dropped while its parts were still being given: its further parts are dropped too.
-    dropping: Option<MessageId>,
-    next: MessageNumbers,
-    /// Whether the stream is in `SendQueue::numbered`.
-    numbered: bool,
-    /// Whether messages are held back until the stream is reset: see [`Hold`].
-    held: bool,
-    stats: StreamStats,
-    /// The buffered amount at which the application is told: see `SendQueue::low`.
-    low_threshold: Option<usize>,
-}
-
-/// Whether the buffered amount of a stream, `now`, fell to its threshold when `bytes` left.
-#[inline]
-fn is_low_after(threshold: Option<usize>, now: usize, bytes: usize) -> bool {
-    threshold.is_some_and(|low| now <= low && now + bytes > low)
-}
-
-/// Takes the memory of a stream without messages: it becomes the spare memory if that has less and there are not too many places.
-fn reuse(empty: &mut VecDeque<Message>, spare: &mut VecDeque<Message>) {
-    const MOST: usize = 1024;
-    let memory = core::mem::take(empty);
-    if (spare.capacity()..=MOST).contains(&memory.capacity()) {
-        *spare = memory;
-    }
-}
 
 /// The queued messages of all streams.
 #[derive(Debug)]
@@ -83,8 +52,7 @@ pub(crate) struct SendQueue {
     numbered: Vec<StreamId>,
     /// Streams whose buffered amount has fallen to their threshold.
     low: Vec<StreamId>,
-    /// Memory for the messages of the next stream that has some. A stream without messages keeps none.
-    spare: VecDeque<Message>,
+    spare: Spare,
 }
 
 /// The message of the next fragment.
@@ -116,7 +84,7 @@ impl SendQueue {
             hold: None,
             numbered: Vec::new(),
             low: Vec::new(),
-            spare: VecDeque::new(),
+            spare: Spare::default(),
         }
     }
 
@@ -210,7 +178,7 @@ impl SendQueue {
     ) -> Result<(), SendError> {
         self.check(stream)?;
         let state = self.stream(stream);
-        let open = state.is_some_and(|state| state.messages.back().is_some_and(|last| !last.complete));
+        let open = state.is_some_and(OutboundStream::is_open);
         let dropping = state.is_some_and(|state| state.dropping.is_some());
         if (open || dropping) && !is_part {
             return Err(SendError::MessageOpen(stream));
@@ -244,8 +212,7 @@ impl SendQueue {
             self.parts += usize::from(message.push(part));
             message.complete = end;
             let id = message.id;
-            state.stats.bytes += size as u64;
-            state.stats.queued_bytes += size;
+            state.on_queued(size);
             self.bytes += size;
             self.scheduler.on_part(stream);
             return Ok(id);
@@ -256,16 +223,7 @@ impl SendQueue {
             .hold
             .as_mut()
             .is_some_and(|hold| hold.takes(stream, state.held, &state.messages));
-        if state.messages.capacity() == 0 {
-            state.messages = core::mem::take(&mut self.spare);
-            // Most streams have a single message at a time.
-            state.messages.reserve_exact(1);
-        }
-        state.messages.push_back(message);
-        state.stats.messages += 1;
-        state.stats.bytes += size as u64;
-        state.stats.queued_bytes += size;
-        state.stats.queued_messages += 1;
+        state.push(message, size, &mut self.spare);
         if !held {
             self.scheduler.on_message(stream, next_message);
         }
@@ -372,29 +330,21 @@ impl SendQueue {
             haste: message.haste,
         };
         let id_of_it = message.id;
-        stream.stats.queued_bytes -= len;
-        if is_low_after(stream.low_threshold, stream.stats.queued_bytes, len) {
+        let queued_at = message.queued_at;
+        let is_directed = message.path.is_some();
+        if stream.on_left(len) {
             self.low.push(id);
         }
         self.bytes -= len;
         if ending {
-            let waited = now.saturating_duration_since(message.queued_at);
-            stream.stats.messages_sent += 1;
-            stream.stats.queue_delay_total += waited;
-            stream.stats.queue_delay_max = stream.stats.queue_delay_max.max(waited);
-            stream.stats.queued_messages -= 1;
-            if message.path.is_some() {
-                self.directed -= 1;
-            }
-            format.count(&mut stream.next, unordered);
-            if !core::mem::replace(&mut stream.numbered, true) {
+            stream.on_sent(now, queued_at);
+            self.directed -= usize::from(is_directed);
+            if stream.count(format, unordered) {
                 self.numbered.push(id);
             }
             stream.messages.pop_front();
             self.messages -= 1;
-            if stream.messages.is_empty() {
-                reuse(&mut stream.messages, &mut self.spare);
-            }
+            stream.on_message_left(&mut self.spare);
         }
         self.locked = Some(id).filter(|_| !ending && !interleaves);
         let accepted = Accepted {
@@ -529,14 +479,10 @@ impl SendQueue {
         self.parts -= message.parts();
         self.directed -= usize::from(message.path.is_some());
         let stream = self.streams.at_mut(id)?.as_deref_mut()?;
-        stream.stats.queued_bytes -= size;
-        if is_low_after(stream.low_threshold, stream.stats.queued_bytes, size) {
+        if stream.on_left(size) {
             self.low.push(id);
         }
-        stream.stats.queued_messages -= 1;
-        if stream.messages.is_empty() {
-            reuse(&mut stream.messages, &mut self.spare);
-        }
+        stream.on_message_left(&mut self.spare);
         if !message.complete {
             stream.dropping = Some(message.id);
         }
@@ -550,8 +496,7 @@ impl SendQueue {
         let unordered = message.unordered;
         let unsent = message.unsent(id, self.format.number(&stream.next, unordered));
         if message.begun {
-            self.format.count(&mut stream.next, unordered);
-            if !core::mem::replace(&mut stream.numbered, true) {
+            if stream.count(self.format, unordered) {
                 self.numbered.push(id);
             }
             self.locked = self.locked.filter(|locked| *locked != id);
@@ -598,11 +543,8 @@ impl SendQueue {
 
     /// Whether a message of this stream waits for a part: its end may still be given during a shutdown.
     pub(crate) fn has_open(&self, id: StreamId) -> bool {
-        let stream = self.stream(id);
-        stream
-            .and_then(|stream| stream.messages.back())
-            .is_some_and(|message| !message.complete)
-            || stream.is_some_and(|stream| stream.dropping.is_some())
+        self.stream(id)
+            .is_some_and(|stream| stream.is_open() || stream.dropping.is_some())
     }
 
     /// Removes and returns everything, when the association ends or restarts; stream sequence numbers begin again.
@@ -610,10 +552,7 @@ impl SendQueue {
         let mut dropped = self.drop_all_from(StreamId(0));
         dropped.sort_unstable_by_key(|unsent| unsent.message);
         for stream in self.streams.iter_mut().filter_map(|(_, stream)| stream.as_mut()) {
-            stream.next = MessageNumbers::default();
-            stream.numbered = false;
-            stream.dropping = None;
-            stream.held = false;
+            stream.restart();
         }
         self.numbered.clear();
         self.hold = None;
@@ -628,19 +567,9 @@ impl SendQueue {
     /// Completely sent messages were acknowledged: the stream of each, and when its end was first sent.
     pub(crate) fn on_arrived(&mut self, now: Timestamp, arrived: &[(StreamId, Timestamp)]) {
         for of_stream in arrived.chunk_by(|(one, _), (next, _)| one == next) {
-            let Some(stream) = self.stream_mut(of_stream[0].0) else {
-                continue;
-            };
-            let delays = of_stream
-                .iter()
-                .map(|(_, sent_at)| now.0.saturating_sub(sent_at.0));
-            let (total, most) = delays.fold((0, 0), |(total, most): (u64, u64), delay| {
-                (total.saturating_add(delay), most.max(delay))
-            });
-            let stats = &mut stream.stats;
-            stats.messages_acknowledged += of_stream.len() as u64;
-            stats.network_delay_total += Duration::from_nanos(total);
-            stats.network_delay_max = stats.network_delay_max.max(Duration::from_nanos(most));
+            if let Some(stream) = self.stream_mut(of_stream[0].0) {
+                stream.on_arrived(now, of_stream);
+            }
         }
     }
 
