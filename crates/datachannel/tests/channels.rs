@@ -1,5 +1,7 @@
 //! Channels between two simulated hosts.
 
+mod common;
+
 use std::time::Duration;
 
 use anabranch_datachannel::{
@@ -10,29 +12,7 @@ use anabranch_netsim::{LinkConfig, LossModel, Probability};
 use anabranch_proto::{AssociationState, Config, Event, Ppid, Reliability, SendOptions, StreamId};
 use anabranch_testkit::{Pair, Setup, Side};
 use bytes::Bytes;
-
-/// The events of a side, and the messages that it read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Told {
-    Opened(ChannelId),
-    Accepted(ChannelId, ChannelConfig),
-    Message(ChannelId, ChannelMessage),
-    Writable(ChannelId),
-    Closed(ChannelId),
-}
-
-impl Told {
-    /// `None` of an event that is no news: messages can be read.
-    fn of(event: ChannelEvent) -> Option<Self> {
-        Some(match event {
-            ChannelEvent::Opened(id) => Self::Opened(id),
-            ChannelEvent::Accepted(id, config) => Self::Accepted(id, config),
-            ChannelEvent::Writable(id) => Self::Writable(id),
-            ChannelEvent::Closed(id) => Self::Closed(id),
-            _ => return None,
-        })
-    }
-}
+use common::Told;
 
 struct Peers {
     pair: Pair,

@@ -10,6 +10,7 @@ use anabranch_datachannel::{
     ChannelConfig, ChannelMessage, ChannelSendError, DataChannel, OpenError, PeerConnection, SessionConfig,
 };
 use anabranch_dtls::Certificate;
+use anabranch_testkit::resident;
 use bytes::Bytes;
 use tokio::net::UdpSocket;
 
@@ -33,21 +34,6 @@ fn alone(name: &str, test: impl Future<Output = ()>) {
     assert!(status.unwrap().success());
 }
 
-/// The resident memory in bytes.
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib: usize = line
-        .unwrap()
-        .trim()
-        .strip_suffix("kB")
-        .unwrap()
-        .trim()
-        .parse()
-        .unwrap();
-    kib << 10
-}
-
 /// A sender, a receiver that reads nothing, and their memory before.
 struct Shape {
     sender: PeerConnection,
@@ -68,7 +54,7 @@ impl Shape {
         Self {
             sender,
             receiver,
-            before: resident(),
+            before: resident("self"),
         }
     }
 
@@ -102,7 +88,7 @@ impl Shape {
     }
 
     fn assert_grown_at_most(&self, limit: usize, what: &str) {
-        let grown = resident().saturating_sub(self.before);
+        let grown = resident("self").saturating_sub(self.before);
         println!("{what}: {} KiB", grown >> 10);
         assert!(grown <= limit, "{what}: {grown} bytes");
     }

@@ -1,5 +1,7 @@
 //! Sessions that exchange datagrams in memory.
 
+mod common;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -10,6 +12,7 @@ use anabranch_datachannel::{
 };
 use anabranch_dtls::{Certificate, DtlsConfig, DtlsError, Effects, Peers};
 use bytes::Bytes;
+use common::Told;
 
 const OFFERER: usize = 0;
 const ANSWERER: usize = 1;
@@ -38,27 +41,6 @@ impl Seen {
             SessionEvent::Closed(end) => Some(Self::Closed(end)),
             _ => None,
         }
-    }
-}
-
-/// The events of its channels, and the messages that it read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Told {
-    Opened(ChannelId),
-    Accepted(ChannelId, ChannelConfig),
-    Message(ChannelId, ChannelMessage),
-    Closed(ChannelId),
-}
-
-impl Told {
-    /// `None` of an event that is no news: messages can be read.
-    fn of(event: ChannelEvent) -> Option<Self> {
-        Some(match event {
-            ChannelEvent::Opened(id) => Self::Opened(id),
-            ChannelEvent::Accepted(id, config) => Self::Accepted(id, config),
-            ChannelEvent::Closed(id) => Self::Closed(id),
-            _ => return None,
-        })
     }
 }
 

@@ -1,21 +1,16 @@
 //! The resident memory that handshakes and connections take (`docs/LIMITS.md`). One test, so that it has the process for itself.
+#![cfg(target_os = "linux")]
 
 use std::time::Instant;
 
 use anabranch_dtls::{Certificate, DtlsConfig, Effects, Peers};
+use anabranch_testkit::resident;
 use client::{Client, Version};
 
 mod client;
 
 const HANDSHAKES: usize = 128;
 const CONNECTIONS: usize = 256;
-
-/// The resident memory of this process, in KiB.
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
-}
 
 /// A client that goes on until its handshake is complete, or stops after its second ClientHello.
 fn serve(peers: &mut Peers<u32>, now: Instant, key: u32, version: Version, is_silent: bool) {
@@ -32,16 +27,15 @@ fn serve(peers: &mut Peers<u32>, now: Instant, key: u32, version: Version, is_si
 }
 
 #[test]
-#[cfg(target_os = "linux")]
 fn what_peers_can_make_this_endpoint_store() {
     let now = Instant::now();
     let config = DtlsConfig::new(Certificate::generate().unwrap());
     let mut peers: Peers<u32> = Peers::new(config.max_handshakes(HANDSHAKES));
     let hellos = [Version::Dtls12, Version::Both].map(|version| Client::new(version, now).take().remove(0));
     let grown = |peers: &mut Peers<u32>, act: &mut dyn FnMut(&mut Peers<u32>)| {
-        let before = resident();
+        let before = resident("self");
         act(peers);
-        resident().saturating_sub(before)
+        resident("self").saturating_sub(before) >> 10
     };
     let strangers = grown(&mut peers, &mut |peers| {
         for stranger in 0..2000 {

@@ -1,7 +1,7 @@
 //! Shared tools of the protocol's tests: a simulated [`Pair`] of hosts; a [`Script`] of hand-made packets against one endpoint;
-//! a [`fixture`] with packets as short text for the tests of the extensions; a
-//! [`victim`] of hostile peers that send many packets; a [`Ledger`] that compares sent and received
-//! messages; and [`arrows`], which draws packets.
+//! a [`fixture`] with packets as short text for the tests of the extensions; a [`victim`] of hostile peers that send many
+//! packets; a [`Ledger`] that compares sent and received messages; [`arrows`], which draws packets; and the [`resident`] memory
+//! of processes.
 //!
 //! All functions panic with a message that helps to find the cause of a failure. Nothing here is for production.
 
@@ -13,6 +13,7 @@ mod chunks;
 pub mod fixture;
 pub mod host_matrix;
 mod ledger;
+mod memory;
 mod pair;
 mod script;
 mod seeds;
@@ -26,6 +27,7 @@ pub use additive_increase::AdditiveIncrease;
 pub use bulk::{Bulk, Greedy, Sink};
 pub use chunks::{sack, shutdown_chunk};
 pub use ledger::{Ledger, Parcel, Violation};
+pub use memory::resident;
 pub use pair::{PORT, Pair, Setup, Side};
 pub use script::{FromEndpoint, Script, packet_of, state_cookie};
 pub use seeds::Seeds;

@@ -7,9 +7,9 @@ use anabranch_proto::{
     Association, AssociationId, Config, EcnCodepoint, Event, Handling, SendOptions, StreamId,
 };
 use anabranch_wire::chunk::{
-    Chunk, EncodeChunk, GapAckBlock, NrSackWriter, SackWriter, experimental_kind, kind,
+    Chunk, EncodeChunk, GapAckBlock, NrSackWriter, ReConfig, SackWriter, experimental_kind, kind,
 };
-use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
+use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder, StreamList};
 use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
 
@@ -383,4 +383,31 @@ pub fn forward_tsn(tsn: Tsn, streams: &[(u16, u16)]) -> Vec<u8> {
 pub fn i_forward_tsn(tsn: Tsn, stream: u16, mid: u32) -> Vec<u8> {
     let entry = [u32::from(stream) << 16 | 1, mid].map(u32::to_be_bytes).concat();
     chunk(kind::I_FORWARD_TSN, 0, &[&tsn.0.to_be_bytes(), &entry])
+}
+
+/// A chunk in bytes, with its padding.
+#[must_use]
+pub fn encoded(chunk: &Chunk) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    chunk.encode(&mut bytes);
+    padded(bytes)
+}
+
+/// A RE-CONFIG with these parameters.
+#[must_use]
+pub fn reconfig(parameters: &[Parameter]) -> Vec<u8> {
+    encoded(&Chunk::ReConfig(ReConfig {
+        parameters: list(parameters),
+    }))
+}
+
+/// The peer's request number `number` for a reset of its streams, with all data before this TSN.
+#[must_use]
+pub fn outgoing(victim: &Victim, number: u32, next: Tsn, streams: StreamList) -> Parameter {
+    Parameter::OutgoingReset {
+        request: victim.tsn(number).0,
+        response: victim.script.endpoint_tsn.minus(1).0,
+        last_tsn: next.minus(1),
+        streams,
+    }
 }

@@ -1,12 +1,13 @@
 //! Resident memory of received data: the rows of docs/LIMITS.md for data that the application has not read, each with the packets that
 //! cost most memory for each byte on the wire. Each shape is measured in a process of its own. M is the peer, A the endpoint.
+#![cfg(target_os = "linux")]
 
 use std::process::Command;
 
 use anabranch_netsim::{Ecn, Node, Packet};
 use anabranch_proto::{Association, Config, Dscp, StreamId, Timestamp, Tsn};
 use anabranch_testkit::fixture::lists;
-use anabranch_testkit::{Script, quiet};
+use anabranch_testkit::{Script, quiet, resident};
 use anabranch_wire::chunk::{
     Chunk, Data, IData, MessageNumber, Pad, SelectiveForwardTsn, experimental_kind, kind,
 };
@@ -453,16 +454,6 @@ const SHAPES: [Shape; 22] = [
     ),
 ];
 
-/// Resident memory of this process in bytes.
-fn resident() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux");
-    let pages = text
-        .split(' ')
-        .nth(1)
-        .and_then(|pages| pages.parse::<usize>().ok());
-    4096 * pages.expect("pages")
-}
-
 /// The environment variable that names the shape that a process measures.
 const VARIABLE: &str = "ANABRANCH_MEASURED_SHAPE";
 
@@ -479,13 +470,13 @@ fn measured_shape() {
     // The first association allocates some memory once.
     drop(Victim::new(settings));
     let mut victims = Vec::with_capacity(ASSOCIATIONS);
-    let before = resident();
+    let before = resident("self");
     for _ in 0..ASSOCIATIONS {
         let mut victim = Victim::new(settings);
         packets(&mut victim);
         victims.push(victim);
     }
-    let grown = resident().saturating_sub(before) / ASSOCIATIONS;
+    let grown = resident("self").saturating_sub(before) / ASSOCIATIONS;
     let (association, _) = victims[0].association();
     let stats = association.stats();
     println!("measured {grown} {} {}", stats.unread_bytes, stats.a_rwnd);
@@ -494,9 +485,6 @@ fn measured_shape() {
 /// `buffers.receive`: whatever a peer sends, the memory of received data stays within the row.
 #[test]
 fn each_shape_stays_within_its_row() {
-    if !std::path::Path::new("/proc/self/statm").exists() {
-        return;
-    }
     let mut failures = Vec::new();
     for (number, (name, _, _, more)) in SHAPES.iter().enumerate() {
         let child = Command::new(std::env::current_exe().expect("this test"))

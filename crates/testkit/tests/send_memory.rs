@@ -4,7 +4,7 @@
 #![cfg(target_os = "linux")]
 
 use anabranch_proto::{Association, Config, SchedulerKind, SendOptions, StreamId, Timestamp};
-use anabranch_testkit::{Script, quiet};
+use anabranch_testkit::{Script, quiet, resident};
 use bytes::Bytes;
 
 /// `buffers.send`, and the number of times by which the offered data is more than the bound.
@@ -17,16 +17,6 @@ const REFUSED: usize = 128;
 const ALLOCATOR: usize = 256 << 10;
 const STREAMS: usize = u16::MAX as usize;
 
-/// Resident memory of this process in bytes.
-fn resident() -> usize {
-    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
-    let pages = statm
-        .split(' ')
-        .nth(1)
-        .and_then(|pages| pages.parse::<usize>().ok());
-    pages.expect("the second number of statm") * 4096
-}
-
 struct Shape {
     name: &'static str,
     len: usize,
@@ -37,7 +27,7 @@ struct Shape {
 
 /// Offers four times the bound; returns how much the resident memory grew, and how many messages were accepted.
 fn fill(script: &mut Script, shape: &Shape) -> (usize, usize) {
-    let before = resident();
+    let before = resident("self");
     let offers = (4 * BOUND / shape.len).clamp(2 * shape.streams, 2_000_000);
     let accepted = script.act(|association, now| {
         let mut accepted = 0;
@@ -50,7 +40,7 @@ fn fill(script: &mut Script, shape: &Shape) -> (usize, usize) {
         }
         accepted
     });
-    (resident().saturating_sub(before), accepted)
+    (resident("self").saturating_sub(before), accepted)
 }
 
 fn offer_one(association: &mut Association, now: Timestamp, offer: usize, shape: &Shape) -> bool {

@@ -85,15 +85,8 @@ impl Attack {
         self.sent(len);
     }
 
-    /// Resident memory without that of files, which grows when code runs for the first time.
     fn resident(&self) -> u64 {
-        let path = format!("/proc/{}/status", self.victim);
-        let text = std::fs::read_to_string(path).expect("the victim lives");
-        let anonymous = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-        let number = anonymous.and_then(|line| line.trim().strip_suffix(" kB"));
-        1024 * number
-            .and_then(|number| number.parse::<u64>().ok())
-            .expect("a number of kB")
+        anabranch_testkit::resident(&self.victim) as u64
     }
 
     pub(crate) fn result(&self) -> Measured {

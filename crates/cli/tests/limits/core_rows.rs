@@ -5,15 +5,15 @@ use anabranch_proto::{
     AuthenticationConfig, Config, DynamicAddressConfig, EcnCodepoint, MultipathMode, SendOptions, SharedKey,
     StreamId, TraceLevel,
 };
-use anabranch_testkit::victim::{Victim, chunk, data, i_data, list};
+use anabranch_testkit::victim::{Victim, chunk, data, encoded, i_data, list, outgoing, reconfig};
 use anabranch_testkit::{Script, quiet};
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
-    Abort, AckPolicy, Asconf, Chunk, Data, EData, EncodeChunk, ErrorChunk, MessageNumber, PathSequence,
-    ReConfig, SelectiveForwardTsn, experimental_kind, kind,
+    Abort, AckPolicy, Asconf, Chunk, Data, EData, ErrorChunk, MessageNumber, PathSequence,
+    SelectiveForwardTsn, experimental_kind, kind,
 };
 use anabranch_wire::parameter::{AddressAction, Parameter, Parameters, ParametersBuilder, StreamList};
-use anabranch_wire::{Mid, Ppid, Psn, Ssn, Tsn, VerificationTag};
+use anabranch_wire::{Mid, Ppid, Psn, Ssn, VerificationTag};
 use bytes::Bytes;
 
 use crate::Scenario;
@@ -642,28 +642,5 @@ fn aborts(attack: &mut Attack) {
         let id = script.id().expect("it was set up");
         script.host_mut().forget(id);
         attack.sent(LARGE);
-    }
-}
-
-fn encoded(chunk: &Chunk) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    chunk.encode(&mut bytes);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    bytes
-}
-
-fn reconfig(parameters: &[Parameter]) -> Vec<u8> {
-    encoded(&Chunk::ReConfig(ReConfig {
-        parameters: list(parameters),
-    }))
-}
-
-/// The peer's request for a reset of its streams, with all data before this TSN.
-fn outgoing(victim: &Victim, number: u32, next: Tsn, streams: StreamList) -> Parameter {
-    Parameter::OutgoingReset {
-        request: victim.tsn(number).0,
-        response: victim.script.endpoint_tsn.minus(1).0,
-        last_tsn: next.minus(1),
-        streams,
     }
 }

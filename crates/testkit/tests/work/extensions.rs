@@ -5,13 +5,13 @@ use std::net::Ipv4Addr;
 
 use anabranch_proto::{AuthenticationConfig, Config, DynamicAddressConfig, SharedKey};
 use anabranch_testkit::{Script, authentication_parameters, state_cookie};
-use anabranch_wire::chunk::{Asconf, AsconfAck, Auth, Chunk, CookieEcho, EncodeChunk, ReConfig, kind};
+use anabranch_wire::StreamId;
+use anabranch_wire::chunk::{Asconf, AsconfAck, Auth, Chunk, CookieEcho, kind};
 use anabranch_wire::parameter::{AddressAction, Parameter, ParametersBuilder, StreamList};
-use anabranch_wire::{StreamId, Tsn};
 use bytes::Bytes;
 
 use crate::shapes::{HELD, Prepared, Shape, config, hostile, lives, ordinary};
-use anabranch_testkit::victim::{Victim, chunk, data, list};
+use anabranch_testkit::victim::{Victim, chunk, data, encoded, list, outgoing, reconfig};
 
 /// The key of the peer, and another one that the endpoint has.
 const KEYS: [u16; 2] = [1, 2];
@@ -171,13 +171,6 @@ fn unsigned_victim() -> Victim {
     victim
 }
 
-fn encoded(chunk: &Chunk) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    chunk.encode(&mut bytes);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    bytes
-}
-
 fn signed_messages() -> Prepared {
     let mut config = family();
     config.authentication.as_mut().expect("there is one").chunks = vec![kind::DATA];
@@ -188,25 +181,8 @@ fn signed_messages() -> Prepared {
     (victim, datagrams)
 }
 
-/// A RE-CONFIG of the peer.
-fn reconfig(parameters: &[Parameter]) -> Vec<u8> {
-    encoded(&Chunk::ReConfig(ReConfig {
-        parameters: list(parameters),
-    }))
-}
-
 fn streams(numbers: impl Iterator<Item = u16>) -> StreamList {
     StreamList::from_streams(numbers.map(StreamId))
-}
-
-/// The peer's request for a reset of its streams, with all data before this TSN.
-fn outgoing(victim: &Victim, number: u32, next: Tsn, streams: StreamList) -> Parameter {
-    Parameter::OutgoingReset {
-        request: victim.tsn(number).0,
-        response: victim.script.endpoint_tsn.minus(1).0,
-        last_tsn: next.minus(1),
-        streams,
-    }
 }
 
 fn incoming(victim: &Victim, number: u32, streams: StreamList) -> Parameter {

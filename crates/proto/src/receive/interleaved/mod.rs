@@ -324,10 +324,11 @@ impl Interleaved {
     }
 
     fn deliver(&mut self, key: Key, out: &mut Outlet<'_>) {
-        if let Some(message) = self.take_out(key) {
+        if let Some(mut message) = self.take_out(key) {
             out.keep(message.renegable());
             let number = out.number();
-            out.ready.push(Ready::Message(last_part(key, *message, number)));
+            out.ready
+                .push(Ready::Message(part_of(key, &mut message, number, true)));
         }
     }
 
@@ -342,25 +343,13 @@ impl Interleaved {
     pub(super) fn take_grown(&mut self, key: Key) -> Option<(Held, bool)> {
         let message = self.in_parts.get_mut(&key)?;
         if message.is_complete() || (message.truncated && !message.has_run()) {
-            let message = self.in_parts.remove(&key)?;
+            let mut message = self.in_parts.remove(&key)?;
             let number = message.number?;
-            return Some((last_part(key, *message, number), false));
+            return Some((part_of(key, &mut message, number, true), false));
         }
         message.listed = message.truncated;
         let number = message.number?;
-        let beginning = message.is_unread();
-        let (payloads, load) = message.take_run();
-        let part = MessagePart {
-            stream: key.stream,
-            ppid: message.ppid,
-            unordered: key.unordered,
-            message: number,
-            beginning,
-            ending: false,
-            truncated: false,
-            payload: payloads.into(),
-        };
-        Some((Held::new(part, 0, load), message.truncated))
+        Some((part_of(key, message, number, false), message.truncated))
     }
 
     /// Incomplete messages of a stream up to this one will not arrive (RFC 8260 §2.3.1).
@@ -539,10 +528,10 @@ fn all_of_unordered(stream: StreamId) -> core::ops::RangeInclusive<Key> {
     key(0)..=key(u32::MAX)
 }
 
-/// The last part of a message: the rest of it, or the information that the sender abandoned it.
-fn last_part(key: Key, mut message: Growing, number: u64) -> Held {
+/// The next part of a message. The last one is the rest of it, or the information that the sender abandoned it.
+fn part_of(key: Key, message: &mut Growing, number: u64, is_last: bool) -> Held {
     let beginning = message.is_unread();
-    let first = message.run_from(0).next().unwrap_or(0);
+    let first = message.run_from(0).next().filter(|_| is_last).unwrap_or(0);
     let (payloads, load) = message.take_run();
     let part = MessagePart {
         stream: key.stream,
@@ -550,8 +539,8 @@ fn last_part(key: Key, mut message: Growing, number: u64) -> Held {
         unordered: key.unordered,
         message: number,
         beginning,
-        ending: true,
-        truncated: message.truncated,
+        ending: is_last,
+        truncated: is_last && message.truncated,
         payload: Payload::from(payloads),
     };
     Held::new(part, first, load)
