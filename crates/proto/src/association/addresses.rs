@@ -181,7 +181,7 @@ impl Association {
             }
             if let Some(local) = self.paths.local_among(id, &usable, &self.config) {
                 self.sender.leave_path(&mut self.paths, id);
-                self.paths.move_to(id, local, &self.config, now);
+                self.paths.move_to(id, Some(local), &self.config, now);
             }
         }
         let paths = &self.paths;
@@ -211,7 +211,7 @@ impl Association {
             .next();
         if let Some(local) = next.filter(|_| !works) {
             self.sender.leave_path(&mut self.paths, id);
-            self.paths.move_to(id, local, &self.config, now);
+            self.paths.move_to(id, Some(local), &self.config, now);
             self.notices.tell_path(self.paths.path(id));
         }
     }

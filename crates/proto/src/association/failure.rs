@@ -44,6 +44,21 @@ impl Association {
         self.settle(now);
     }
 
+    /// The layer below carries the packets of a path over another route now, as ICE does below DTLS. The path begins anew: congestion
+    /// window, RTT and path MTU are those of a new path (RFC 8261 §6.1), a heartbeat measures it, and chunks in flight are retransmitted
+    /// without being counted as lost.
+    pub fn handle_route_change(&mut self, now: Timestamp, path: PathId) {
+        self.exhausted = None;
+        if !self.state.sends_heartbeats() || !self.paths.has(path) {
+            return;
+        }
+        self.sender.leave_path(&mut self.paths, path);
+        let local = self.paths.path(path).local;
+        self.paths.move_to(path, local, &self.config, now);
+        self.send_heartbeat(now, path);
+        self.settle(now);
+    }
+
     /// Counts an error of a path (§8.2), and of the association if the path is in use or carried data (§8.1). Returns false if
     /// the association has failed.
     pub(super) fn on_path_error(&mut self, now: Timestamp, id: PathId, counts_for_association: bool) -> bool {

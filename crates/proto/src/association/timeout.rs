@@ -174,6 +174,7 @@ impl Association {
             HeartbeatAnswer::Probe => self.on_path_answered(info.path),
             HeartbeatAnswer::Heartbeat { confirms } => {
                 self.on_path_answered(info.path);
+                self.paths.path_mut(info.path).end_back_off(now);
                 if confirms || self.config.retransmissions.fails_potentially() {
                     let path = self.paths.path_mut(info.path);
                     path.schedule_heartbeat(now, &mut self.random);

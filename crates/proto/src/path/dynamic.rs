@@ -1,4 +1,5 @@
-//! Paths that come and go while the association lasts (RFC 5061): removal of an address of the peer, and a change of the local address.
+//! Paths that come and go while the association lasts (RFC 5061): removal of an address of the peer, and a change of the local address or
+//! of the route below (RFC 8261).
 //!
 //! A removed path keeps its number, so that what other rooms hold by path number stays valid. A new path takes over the number.
 
@@ -10,11 +11,11 @@ use crate::config::Config;
 use crate::time::Timestamp;
 
 impl Path {
-    /// Begins anew from another local address: nothing that was measured from the old one holds. Nothing is in flight. The numbers of
-    /// transmissions continue, and the statistics.
-    pub(super) fn move_to(&mut self, local: IpAddr, config: &Config, now: Timestamp, seed: u64) {
+    /// Begins anew from another local address, or over another route: nothing that was measured on the old one holds. Nothing is in flight.
+    /// The numbers of transmissions continue, and the statistics.
+    pub(super) fn move_to(&mut self, local: Option<IpAddr>, config: &Config, now: Timestamp, seed: u64) {
         debug_assert!(self.flight.is_empty());
-        let mut moved = Self::new(self.id, Some(local), self.remote, config, now, seed);
+        let mut moved = Self::new(self.id, local, self.remote, config, now, seed);
         moved.flight = core::mem::take(&mut self.flight);
         moved.ports = self.ports;
         moved.state = self.state;
@@ -99,8 +100,8 @@ impl Paths {
         self.on_removed(id);
     }
 
-    /// Gives a path another local address, and begins anew on it. Nothing is in flight there.
-    pub(crate) fn move_to(&mut self, id: PathId, local: IpAddr, config: &Config, now: Timestamp) {
+    /// Gives a path this local address, and begins anew on it. Nothing is in flight there.
+    pub(crate) fn move_to(&mut self, id: PathId, local: Option<IpAddr>, config: &Config, now: Timestamp) {
         let seed = self.next_seed(id);
         self.path_mut(id).move_to(local, config, now, seed);
     }

@@ -326,6 +326,14 @@ impl Path {
         self.start_t3(now);
     }
 
+    /// The path answered a heartbeat, which has measured the RTO (§6.3.1): T3-rtx, which may have backed off to a minute while nothing
+    /// passed, runs for one RTO at most from now.
+    pub(crate) fn end_back_off(&mut self, now: Timestamp) {
+        if self.t3.is_some_and(|t3| t3 > now + self.rtt.rto()) {
+            self.start_t3(now);
+        }
+    }
+
     /// Data was newly acknowledged; `probe_spurious` if a probe was spurious.
     pub(crate) fn on_progress(&mut self, now: Timestamp, probe_spurious: bool) {
         let took = now.saturating_duration_since(self.probe_from);

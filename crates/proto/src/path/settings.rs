@@ -96,7 +96,7 @@ mod tests {
             .path_mtu(PathMtu::Fixed(1000))
             .max_retrans(1);
         path.set(now, &settings, &config, &mut Random::from_seed([0; 32]), false);
-        path.move_to(IpAddr::from([10, 0, 0, 1]), &config, now, 0);
+        path.move_to(Some(IpAddr::from([10, 0, 0, 1])), &config, now, 0);
         assert_eq!((path.pmtu.current(), path.pmtu.is_discovered()), (1000, false));
         assert_eq!(path.parameters.max_retrans, 1);
     }
