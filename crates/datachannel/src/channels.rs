@@ -14,6 +14,7 @@ use crate::config::ChannelConfig;
 use crate::dcep::{self, Dcep};
 use crate::joins::{Joined, Joins};
 use crate::resets::Resets;
+use crate::unclaimed::Unclaimed;
 
 /// Payload protocol identifiers (RFC 8831 §8).
 const DCEP: Ppid = Ppid(50);
@@ -92,6 +93,24 @@ pub enum ChannelEvent {
     /// The channel is closed: no more messages can be sent. If the peer closed it, its last messages can still be read; the peer learns that
     /// the channel is closed, and its number is free, after [`Channels::recv`] has returned `None`, or [`Channels::close`] was called.
     Closed(ChannelId),
+    /// The peer opened a channel, or sent in one, and this side closed it at once.
+    Refused(ChannelId, Refusal),
+}
+
+/// The reason why this side refused a channel of the peer (RFC 8832 §6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// There are as many channels as [`ChannelLimits::max_channels`].
+    TooMany,
+    /// The labels and protocols of all channels are longer than 1 MiB.
+    LongTexts,
+    /// The number is in use, belongs to this side, or is beyond the streams to the peer.
+    Number,
+    /// The announcement is malformed.
+    Malformed,
+    /// Messages arrived, and within 10 s neither the peer announced the channel nor the application opened it.
+    NotOpened,
 }
 
 /// The reason why a channel was not opened.
@@ -107,9 +126,12 @@ pub enum OpenError {
     /// No number is left.
     #[error("all numbers of channels are in use; close channels, and wait until they are closed")]
     NoNumber,
-    /// The peer closed the channel at once, or the session ended.
-    #[error("the peer refused the channel, or the connection ended")]
+    /// The peer closed the channel instead of confirming it.
+    #[error("the peer refused the channel")]
     Refused,
+    /// The session ended before the peer confirmed the channel.
+    #[error("the connection ended before the channel was open")]
+    Ended,
     /// The session is not connected yet.
     #[error("the session is not connected yet; wait for the event `Connected`")]
     NotConnected,
@@ -170,6 +192,7 @@ pub struct Channels {
     fresh: BTreeSet<u16>,
     /// Streams whose channel was refused: what the peer has sent in it is dropped until the peer resets its stream.
     refused: BTreeSet<u16>,
+    unclaimed: Unclaimed,
     joins: Joins,
     resets: Resets,
     events: VecDeque<ChannelEvent>,
@@ -188,6 +211,7 @@ impl Channels {
             announcements: VecDeque::new(),
             fresh: BTreeSet::new(),
             refused: BTreeSet::new(),
+            unclaimed: Unclaimed::default(),
             joins: Joins::default(),
             resets: Resets::default(),
             events: VecDeque::new(),
@@ -244,6 +268,7 @@ impl Channels {
         association.stream(now, StreamId(id)).set_separate(true);
         // The peer may have sent in a negotiated channel before it was opened here.
         self.refused.remove(&id);
+        self.unclaimed.remove(id);
         self.fresh.insert(id);
         self.announce(association, now);
         Ok(ChannelId(id))
@@ -421,6 +446,26 @@ impl Channels {
         }
     }
 
+    /// When [`Channels::handle_timeout`] must be called.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        [self.unclaimed.due(), self.resets.due()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// The time has come that [`Channels::poll_timeout`] returned.
+    pub fn handle_timeout(&mut self, association: &mut Association, now: Timestamp) {
+        while let Some(id) = self.unclaimed.expired(now) {
+            self.refuse(association, now, id, Refusal::NotOpened);
+            self.fresh.insert(id);
+        }
+        if self.resets.due().is_some_and(|due| due <= now) {
+            self.reset(association, now);
+        }
+    }
+
     fn free_number(&self, streams: u16) -> Option<u16> {
         let first = match self.role {
             Role::Client => 0,
@@ -501,8 +546,10 @@ impl Channels {
                     self.events.push_back(ChannelEvent::Readable(ChannelId(id)));
                     return;
                 }
-                // The application may still open a negotiated channel of this number.
-                (None, Some(NextItem::Message(_))) if !self.refused.contains(&id) => return,
+                (None, Some(NextItem::Message(_))) if !self.refused.contains(&id) => {
+                    self.unclaimed.insert(now, id);
+                    return;
+                }
                 _ => {}
             }
             match stream.recv() {
@@ -524,7 +571,7 @@ impl Channels {
         match message {
             Some(Dcep::Open(config)) => self.on_open(association, now, id, config),
             Some(Dcep::Ack) => self.confirm(id),
-            None => self.refuse(association, now, id),
+            None => self.refuse(association, now, id, Refusal::Malformed),
         }
     }
 
@@ -544,14 +591,22 @@ impl Channels {
             Role::Client => !id.is_multiple_of(2),
             Role::Server => id.is_multiple_of(2),
         };
-        let is_full = self.channels.len() >= self.limits.max_channels;
-        let has_room = self.texts + texts(&config) <= MOST_TEXTS;
         let is_free = !self.channels.contains_key(&id) && id < association.outbound_streams();
-        if !is_theirs || is_full || !has_room || !is_free {
-            self.refuse(association, now, id);
+        let refusal = if !is_theirs || !is_free {
+            Some(Refusal::Number)
+        } else if self.channels.len() >= self.limits.max_channels {
+            Some(Refusal::TooMany)
+        } else if self.texts + texts(&config) > MOST_TEXTS {
+            Some(Refusal::LongTexts)
+        } else {
+            None
+        };
+        if let Some(refusal) = refusal {
+            self.refuse(association, now, id, refusal);
             return;
         }
         self.refused.remove(&id);
+        self.unclaimed.remove(id);
         self.insert(association, id, Channel::new(config.clone(), State::Open, true));
         self.announcements.push_back(id);
         self.announce(association, now);
@@ -560,9 +615,16 @@ impl Channels {
     }
 
     /// RFC 8832 §6: a channel that cannot be is closed, without a confirmation. One that exists stays.
-    fn refuse(&mut self, association: &mut Association, now: Timestamp, id: u16) {
-        if !self.channels.contains_key(&id) && id < association.outbound_streams() {
-            self.refused.insert(id);
+    fn refuse(&mut self, association: &mut Association, now: Timestamp, id: u16, refusal: Refusal) {
+        if self.channels.contains_key(&id) {
+            return;
+        }
+        if self.refused.insert(id) {
+            self.events
+                .push_back(ChannelEvent::Refused(ChannelId(id), refusal));
+        }
+        // A peer that announced fewer streams than it uses cannot be told.
+        if id < association.outbound_streams() {
             self.resets.insert(id);
             self.reset(association, now);
         }
@@ -587,7 +649,7 @@ impl Channels {
 
     /// The peer answered this side's request.
     fn on_reset(&mut self, association: &mut Association, now: Timestamp, result: ReconfigurationResult) {
-        let over = self.resets.on_answer(result);
+        let over = self.resets.on_answer(now, result);
         for id in over.reset {
             self.on_outgoing(id, Outgoing::Reset);
         }
@@ -638,6 +700,7 @@ impl Channels {
     fn on_read_out(&mut self, association: &mut Association, now: Timestamp, id: u16) {
         self.joins.forget(id);
         self.refused.remove(&id);
+        self.unclaimed.remove(id);
         if let Some(channel) = self.channels.get_mut(&id) {
             channel.is_read_out = true;
             self.reset_outgoing(id);

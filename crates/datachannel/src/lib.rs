@@ -15,9 +15,11 @@ mod resets;
 mod sdp;
 mod session;
 mod session_config;
+mod unclaimed;
 
 pub use channels::{
-    ChannelEvent, ChannelId, ChannelLimits, ChannelMessage, ChannelSendError, Channels, OpenError, Role,
+    ChannelEvent, ChannelId, ChannelLimits, ChannelMessage, ChannelSendError, Channels, OpenError, Refusal,
+    Role,
 };
 pub use config::{ChannelConfig, NORMAL_PRIORITY};
 #[cfg(feature = "tokio")]

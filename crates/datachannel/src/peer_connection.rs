@@ -601,7 +601,10 @@ impl State {
                 }
             }
             SessionEvent::Channel(
-                ChannelEvent::Readable(_) | ChannelEvent::BufferedAmountLow(_) | ChannelEvent::Writable(_),
+                ChannelEvent::Readable(_)
+                | ChannelEvent::BufferedAmountLow(_)
+                | ChannelEvent::Writable(_)
+                | ChannelEvent::Refused(..),
             ) => {}
         }
     }

@@ -1,14 +1,17 @@
 //! The requests that reset this side's streams: a channel is closed so (RFC 8831 §6.7).
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anabranch_proto::{
     Association, ReconfigurationError, ReconfigurationResult, ResetDirection, StreamId, StreamSelection,
     Timestamp,
 };
 
-/// How often a reset that the peer denies is requested.
+/// How often a reset that the peer denies is requested: for 13 s.
 const TRIES: u32 = 8;
+/// The time until the second request; it doubles with each further one.
+const FIRST_DELAY: Duration = Duration::from_millis(100);
 
 /// The streams whose reset is over.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub(crate) struct Resets {
     one_by_one: bool,
     /// How often the first stream was denied.
     denied: u32,
+    /// When it is requested again.
+    again: Option<Timestamp>,
 }
 
 impl Resets {
@@ -35,10 +40,19 @@ impl Resets {
         self.waiting.insert(stream);
     }
 
-    /// Requests the resets that wait, unless a request waits for its answer or set-up is not complete. Returns the streams that cannot be
-    /// reset.
+    /// When [`Resets::request`] must be called.
+    pub(crate) fn due(&self) -> Option<Timestamp> {
+        self.again
+    }
+
+    /// Requests the resets that wait, unless a request waits for its answer, the peer denied the last one just now, or set-up is not
+    /// complete. Returns the streams that cannot be reset.
     pub(crate) fn request(&mut self, association: &mut Association, now: Timestamp) -> Vec<u16> {
         let mut impossible = Vec::new();
+        if self.again.is_some_and(|again| now < again) {
+            return impossible;
+        }
+        self.again = None;
         let mut most = if self.one_by_one { 1 } else { usize::MAX };
         while self.asked.is_empty() && !self.waiting.is_empty() {
             let streams: Vec<u16> = self.waiting.iter().copied().take(most).collect();
@@ -68,8 +82,8 @@ impl Resets {
         impossible
     }
 
-    /// The peer answered the request. A peer that denies it is asked again at most [`TRIES`] times for each stream.
-    pub(crate) fn on_answer(&mut self, result: ReconfigurationResult) -> Over {
+    /// The peer answered the request. A peer that denies it is asked at most [`TRIES`] times for each stream.
+    pub(crate) fn on_answer(&mut self, now: Timestamp, result: ReconfigurationResult) -> Over {
         let asked = std::mem::take(&mut self.asked);
         let mut over = Over::default();
         if result.is_success() {
@@ -82,6 +96,7 @@ impl Resets {
             self.denied += 1;
             if self.denied < TRIES {
                 self.waiting.extend(asked);
+                self.again = Some(now + FIRST_DELAY * (1 << (self.denied - 1)));
             } else {
                 self.denied = 0;
                 over.refused = asked;
@@ -96,21 +111,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_denied_reset_is_requested_a_few_times_and_alone() {
+    fn a_denied_reset_is_requested_a_few_times_alone_and_ever_later() {
         let mut resets = Resets {
             asked: vec![2, 4],
             ..Resets::default()
         };
-        assert_eq!(resets.on_answer(ReconfigurationResult::Denied), Over::default());
-        assert!(resets.one_by_one && resets.waiting.len() == 2);
-        for _ in 1..TRIES {
+        let now = Timestamp::ZERO;
+        let denied = ReconfigurationResult::Denied;
+        assert_eq!(resets.on_answer(now, denied), Over::default());
+        assert!(resets.one_by_one && resets.waiting.len() == 2 && resets.due().is_none());
+        for nth in 1..TRIES {
             resets.asked = vec![2];
-            assert_eq!(resets.on_answer(ReconfigurationResult::Denied), Over::default());
+            assert_eq!(resets.on_answer(now, denied), Over::default());
+            assert_eq!(resets.due(), Some(now + FIRST_DELAY * 2_u32.pow(nth - 1)));
         }
         resets.asked = vec![2];
-        assert_eq!(resets.on_answer(ReconfigurationResult::Denied).refused, [2]);
+        assert_eq!(resets.on_answer(now, denied).refused, [2]);
         resets.asked = vec![4];
-        assert_eq!(resets.on_answer(ReconfigurationResult::Performed).reset, [4]);
+        let performed = ReconfigurationResult::Performed;
+        assert_eq!(resets.on_answer(now, performed).reset, [4]);
         assert!(!resets.one_by_one);
     }
 }

@@ -187,6 +187,11 @@ impl Session {
         self.after_route(now);
         self.on_dtls(now, |dtls, effects| dtls.handle_timeout(now, effects));
         self.sctp.handle_timeout(now);
+        if let Some((association, at)) = self.sctp.association_at(now)
+            && self.channels.poll_timeout().is_some_and(|due| due <= at)
+        {
+            self.channels.handle_timeout(association, at);
+        }
     }
 
     /// When [`Session::handle_timeout`] must be called.
@@ -195,7 +200,8 @@ impl Session {
             return None;
         }
         let dtls = self.dtls.as_ref().and_then(Peers::timeout);
-        let timeouts = [self.route.poll_timeout(), dtls, self.sctp.poll_timeout()];
+        let sctp = self.sctp.poll_timeout(self.channels.poll_timeout());
+        let timeouts = [self.route.poll_timeout(), dtls, sctp];
         timeouts.into_iter().flatten().min()
     }
 

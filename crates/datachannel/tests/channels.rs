@@ -6,11 +6,15 @@ use std::time::Duration;
 
 use anabranch_datachannel::{
     ChannelConfig, ChannelEvent, ChannelId, ChannelLimits, ChannelMessage, ChannelSendError, Channels,
-    OpenError, Role,
+    OpenError, Refusal, Role,
 };
 use anabranch_netsim::{LinkConfig, LossModel, Probability};
 use anabranch_proto::{AssociationState, Config, Event, Ppid, Reliability, SendOptions, StreamId};
-use anabranch_testkit::{Pair, Setup, Side};
+use anabranch_testkit::fixture::lists;
+use anabranch_testkit::victim::list;
+use anabranch_testkit::{Pair, Script, Setup, Side};
+use anabranch_wire::chunk::{Chunk, ReConfig, kind};
+use anabranch_wire::parameter::Parameter;
 use bytes::Bytes;
 use common::Told;
 
@@ -98,6 +102,10 @@ impl Peers {
     fn pump(&mut self) {
         for side in Side::BOTH {
             let place = side as usize;
+            let now = self.pair.now();
+            if self.channels[place].poll_timeout().is_some_and(|due| due <= now) {
+                self.channels[place].handle_timeout(self.pair.association_mut(side), now);
+            }
             for event in self.pair.events(side) {
                 let now = self.pair.now();
                 self.channels[place].handle_event(self.pair.association_mut(side), now, &event);
@@ -331,6 +339,37 @@ fn messages_of_a_negotiated_channel_wait_for_its_opening() {
     );
 }
 
+/// RFC 8832 §6: a stream that has no channel is closed. The application has 10 s to open a negotiated one.
+#[test]
+fn messages_of_no_channel_close_it() {
+    let mut peers = Peers::plain();
+    let id = ChannelId(10);
+    let config = ChannelConfig::new("only one knows").negotiated(id.0);
+    peers.open(Side::A, config.clone()).unwrap();
+    peers.send(Side::A, id, text("anybody there?")).unwrap();
+    peers.run(9_000);
+    assert_eq!(peers.take(Side::Z), []);
+    peers.send(Side::A, id, text("hello?")).unwrap();
+    peers.run(2_000);
+    assert_eq!(peers.take(Side::Z), [Told::Refused(id, Refusal::NotOpened)]);
+    assert_eq!(peers.take(Side::A), [Told::Opened(id), Told::Closed(id)]);
+    assert_eq!(peers.pair.association(Side::Z).stats().unread_bytes, 0);
+    // The number can be used again.
+    for side in Side::BOTH {
+        peers.open(side, config.clone()).unwrap();
+    }
+    peers.send(Side::A, id, text("again")).unwrap();
+    peers.run(50);
+    assert_eq!(
+        peers.take(Side::Z),
+        [Told::Opened(id), Told::Message(id, text("again"))]
+    );
+    assert_eq!(
+        (peers.channels[1].poll_timeout(), peers.take(Side::A)),
+        (None, vec![Told::Opened(id)])
+    );
+}
+
 /// RFC 8832 §6: the announcement is lost and sent once more; an unordered message that was sent right after it must not arrive first.
 #[test]
 fn nothing_passes_the_announcement_of_a_channel() {
@@ -474,7 +513,15 @@ fn wrong_announcements_are_refused() {
             .unwrap();
     }
     peers.run(500);
-    assert_eq!(peers.take(Side::Z), []);
+    let refused = |id, refusal| Told::Refused(ChannelId(id), refusal);
+    assert_eq!(
+        peers.take(Side::Z),
+        [
+            refused(5, Refusal::Number),
+            refused(6, Refusal::Malformed),
+            refused(8, Refusal::Malformed),
+        ]
+    );
     peers.send(Side::A, good, text("still here")).unwrap();
     peers.run(50);
     assert_eq!(peers.messages(Side::Z, good), [text("still here")]);
@@ -553,4 +600,104 @@ fn a_channel_closed_before_set_up_is_complete_is_closed_after_it() {
     peers.run(500);
     assert!(peers.take(Side::A).contains(&Told::Closed(early)));
     assert!(peers.take(Side::Z).contains(&Told::Closed(early)));
+}
+
+/// Numbers of all streams that the peer accepts can be used (RFC 8831 §6.2), and one that cannot does not keep the others from closing.
+#[test]
+fn a_number_beyond_the_streams_of_the_peer_blocks_no_other() {
+    let link = LinkConfig::default().with_delay(Duration::from_millis(5));
+    let mut config = Config::default();
+    config.streams.max_inbound = 500;
+    let mut peers = Peers::early(link, config, limits());
+    let beyond = ChannelConfig::new("beyond").negotiated(900);
+    let beyond = peers.open(Side::A, beyond).unwrap();
+    let other = peers.open(Side::A, ChannelConfig::new("other")).unwrap();
+    for id in [beyond, other] {
+        peers.close(Side::A, id);
+    }
+    peers.establish();
+    peers.run(500);
+    let closed = peers.take(Side::A);
+    for id in [beyond, other] {
+        assert!(closed.contains(&Told::Closed(id)), "{id:?}: {closed:?}");
+    }
+}
+
+/// The announcement of a channel that waits for room in the send buffer leaves the queue when the channel is closed.
+#[test]
+fn a_channel_closed_before_its_announcement_left_is_never_announced() {
+    let mut config = Config::default();
+    config.buffers.send = 4 << 10;
+    let mut peers = Peers::new(LinkConfig::default().with_delay(Duration::from_millis(5)), config);
+    peers.run(10);
+    let bulk = peers.open(Side::A, ChannelConfig::new("bulk")).unwrap();
+    while peers.send(Side::A, bulk, binary(vec![0; 1000])).is_ok() {}
+    let late = peers
+        .open(Side::A, ChannelConfig::new("l".repeat(9_000)))
+        .unwrap();
+    peers.close(Side::A, late);
+    peers.run(500);
+    assert!(peers.take(Side::A).contains(&Told::Closed(late)));
+    let accepted = peers
+        .take(Side::Z)
+        .into_iter()
+        .filter(|told| matches!(told, Told::Accepted(..)));
+    assert_eq!(accepted.count(), 1, "the channel that was full");
+}
+
+/// A peer that denies a reset is asked a few times more within 13 s; then the channel is closed, and its number is not used again.
+#[test]
+fn a_denied_reset_is_not_requested_for_ever() {
+    let mut config = Config::default();
+    config.streams.outbound = 16;
+    let mut script = Script::new(config, 1);
+    script.set_up_with(lists(&[kind::RE_CONFIG]));
+    let mut channels = Channels::new(Role::Client, limits());
+    let handle = |script: &mut Script, channels: &mut Channels| {
+        let events = script.events();
+        script.act(|association, now| {
+            for event in &events {
+                channels.handle_event(association, now, event);
+            }
+            if channels.poll_timeout().is_some_and(|due| due <= now) {
+                channels.handle_timeout(association, now);
+            }
+            std::iter::from_fn(|| channels.poll_event(association, now)).collect::<Vec<_>>()
+        })
+    };
+    handle(&mut script, &mut channels);
+    script.act(|association, now| {
+        Channels::prepare(association, now);
+        let config = ChannelConfig::new("denied").negotiated(2);
+        let id = channels.open(association, now, config).unwrap();
+        channels.close(association, now, id);
+    });
+    let (mut requests, mut told, begun) = (0, Vec::new(), script.now());
+    let mut last = begun;
+    for _ in 0..2_000 {
+        while let Some(packet) = script.next_answer() {
+            for chunk in packet.chunks {
+                let Chunk::ReConfig(reconfig) = chunk else {
+                    continue;
+                };
+                let raw = reconfig.parameters.iter().next().expect("a request").unwrap();
+                let Ok(Parameter::OutgoingReset { request, .. }) = Parameter::decode(raw) else {
+                    panic!("{reconfig:?}")
+                };
+                requests += 1;
+                last = packet.at;
+                let parameters = list(&[Parameter::ReConfigResponse {
+                    sequence: request,
+                    result: 2,
+                    next_tsns: None,
+                }]);
+                script.send(&[Chunk::ReConfig(ReConfig { parameters })]);
+            }
+        }
+        told.extend(handle(&mut script, &mut channels));
+        script.advance(Duration::from_millis(10));
+    }
+    assert_eq!(requests, 8);
+    assert!(last >= begun + Duration::from_millis(12_700));
+    assert_eq!(told.last(), Some(&ChannelEvent::Closed(ChannelId(2))), "{told:?}");
 }

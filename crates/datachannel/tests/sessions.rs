@@ -206,6 +206,24 @@ fn two_sessions_exchange_messages() {
     }
 }
 
+/// Numbers beyond 1,023 (RFC 8831 §6.2: there are 65,535 streams).
+#[test]
+fn one_side_opens_600_channels() {
+    let mut pair = connected(config(OFFERER), config(ANSWERER));
+    let ids: Vec<ChannelId> = (0..600)
+        .map(|_| {
+            pair.sides[OFFERER]
+                .open(pair.now, ChannelConfig::new("x"))
+                .unwrap()
+        })
+        .collect();
+    pair.settle();
+    let opened = pair.take(OFFERER);
+    let is_open = |id: &ChannelId| opened.contains(&Seen::Channel(Told::Opened(*id)));
+    assert!(ids.iter().all(is_open) && opened.len() == 600, "{}", opened.len());
+    assert_eq!(pair.take(ANSWERER).len(), 600);
+}
+
 #[test]
 fn a_peer_with_another_certificate_is_refused() {
     let other = Certificate::generate().unwrap().fingerprint();

@@ -18,8 +18,8 @@ use crate::session_config::SessionError;
 pub(super) const SCTP_PORT: u16 = 5000;
 /// The address of the peer in SCTP's eyes: DTLS carries the packets, whatever the address is (RFC 8261 §5).
 const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), 5000);
-/// Streams to the peer: as many as browsers use.
-const STREAMS: u16 = 1024;
+/// Streams to the peer (RFC 8831 §6.2).
+const STREAMS: u16 = 65_535;
 /// The largest IP packet: path MTU discovery must not find a larger one, because Chromium ends the connection if a DTLS record has more
 /// than 2,048 bytes, whatever the path carries.
 const LARGEST_PACKET: u16 = 1500;
@@ -134,8 +134,10 @@ impl Stack {
         }
     }
 
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        let at = self.association()?.poll_timeout()?;
+    /// The next timeout: of the association, or the one of the channels, if that is sooner.
+    pub(super) fn poll_timeout(&self, channels: Option<Timestamp>) -> Option<Instant> {
+        let timeouts = [self.association()?.poll_timeout(), channels];
+        let at = timeouts.into_iter().flatten().min()?;
         Some(self.started + Duration::from_nanos(at.0).saturating_sub(FIRST))
     }
 

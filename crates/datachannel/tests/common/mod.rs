@@ -1,6 +1,6 @@
 //! The news of channels, for the tests of channels and of sessions.
 
-use anabranch_datachannel::{ChannelConfig, ChannelEvent, ChannelId, ChannelMessage};
+use anabranch_datachannel::{ChannelConfig, ChannelEvent, ChannelId, ChannelMessage, Refusal};
 
 /// The news of channels, and the messages that were read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +10,7 @@ pub(crate) enum Told {
     Message(ChannelId, ChannelMessage),
     Writable(ChannelId),
     Closed(ChannelId),
+    Refused(ChannelId, Refusal),
 }
 
 impl Told {
@@ -20,6 +21,7 @@ impl Told {
             ChannelEvent::Accepted(id, config) => Self::Accepted(id, config),
             ChannelEvent::Writable(id) => Self::Writable(id),
             ChannelEvent::Closed(id) => Self::Closed(id),
+            ChannelEvent::Refused(id, refusal) => Self::Refused(id, refusal),
             _ => return None,
         })
     }
