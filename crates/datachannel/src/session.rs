@@ -88,6 +88,8 @@ pub struct Session {
     datagrams: VecDeque<Datagram>,
     events: VecDeque<SessionEvent>,
     ended: bool,
+    /// The end, until it is told after all other events.
+    end: Option<SessionEnd>,
     config: SessionConfig,
     /// The output of DTLS, whose memory is used again.
     effects: Effects<()>,
@@ -250,9 +252,15 @@ impl Session {
         if let Some(event) = self.events.pop_front() {
             return Some(event);
         }
-        let (association, at) = self.sctp.association_at(now)?;
-        let event = self.channels.poll_event(association, at);
-        event.map(SessionEvent::Channel)
+        if self.ended && self.end.is_none() {
+            return None;
+        }
+        if let Some((association, at)) = self.sctp.association_at(now)
+            && let Some(event) = self.channels.poll_event(association, at)
+        {
+            return Some(SessionEvent::Channel(event));
+        }
+        self.end.take().map(SessionEvent::Closed)
     }
 
     /// Opens a channel, as soon as [`SessionEvent::Connected`] was told.
@@ -261,6 +269,9 @@ impl Session {
     /// See [`OpenError`].
     pub fn open(&mut self, now: Instant, config: ChannelConfig) -> Result<ChannelId, OpenError> {
         let (association, at) = self.sctp.association_at(now).ok_or(OpenError::NotConnected)?;
+        if self.ended {
+            return Err(OpenError::Ended);
+        }
         self.channels.open(association, at, config)
     }
 
@@ -323,6 +334,7 @@ impl Session {
         }
         self.end(SessionEnd::Closed);
         self.on_dtls(now, |dtls, effects| dtls.close_all(now, effects));
+        self.dtls = None;
     }
 
     /// The association's statistics; `None` before it begins.
@@ -351,6 +363,7 @@ impl Session {
             datagrams: VecDeque::new(),
             events: VecDeque::new(),
             ended: false,
+            end: None,
             config,
             effects: Effects::default(),
         })
@@ -399,7 +412,7 @@ impl Session {
                     self.on_dtls(now, |dtls, effects| dtls.connect(now, (), effects));
                 }
                 RouteEvent::Nominated => {}
-                RouteEvent::Unreachable => self.end(SessionEnd::Unreachable),
+                RouteEvent::Unreachable => self.lose(now, SessionEnd::Unreachable),
             }
         }
     }
@@ -438,10 +451,7 @@ impl Session {
         // A handshake that somebody else began beside the connection ends without harm.
         let is_connected = self.dtls.as_ref().is_some_and(|dtls| dtls.peer(()).is_some());
         for (_, reason) in effects.ended.iter().filter(|_| !is_connected) {
-            if let Some((association, at)) = self.sctp.association_at(now) {
-                association.handle_path_error(at, PathId(0), PathError::Closed);
-            }
-            self.end(SessionEnd::Dtls(reason.clone()));
+            self.lose(now, SessionEnd::Dtls(reason.clone()));
         }
     }
 
@@ -452,7 +462,7 @@ impl Session {
                 self.channels.handle_event(association, at, &event);
             }
             match event {
-                Event::Established { .. } => self.events.push_back(SessionEvent::Connected),
+                Event::Established { .. } if !self.ended => self.events.push_back(SessionEvent::Connected),
                 Event::Closed(reason) => self.end(SessionEnd::Sctp(reason)),
                 _ => {}
             }
@@ -494,9 +504,18 @@ impl Session {
         }
     }
 
+    /// The layers below SCTP have ended, and with them the association.
+    fn lose(&mut self, now: Instant, end: SessionEnd) {
+        if let Some((association, at)) = self.sctp.association_at(now) {
+            association.handle_path_error(at, PathId(0), PathError::Closed);
+        }
+        self.dtls = None;
+        self.end(end);
+    }
+
     fn end(&mut self, end: SessionEnd) {
         if !std::mem::replace(&mut self.ended, true) {
-            self.events.push_back(SessionEvent::Closed(end));
+            self.end = Some(end);
         }
     }
 }

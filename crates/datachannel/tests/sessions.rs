@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anabranch_datachannel::{
-    ChannelConfig, ChannelEvent, ChannelId, ChannelMessage, Datagram, Session, SessionConfig, SessionEnd,
-    SessionError, SessionEvent,
+    ChannelConfig, ChannelEvent, ChannelId, ChannelMessage, Datagram, OpenError, SdpError, Session,
+    SessionConfig, SessionEnd, SessionError, SessionEvent,
 };
 use anabranch_dtls::{Certificate, DtlsConfig, DtlsError, Effects, Peers};
 use bytes::Bytes;
@@ -282,6 +282,43 @@ fn a_close_is_told_to_the_peer() {
     }
 }
 
+/// The session's end is told after the ends of its channels, and nothing after it. Found by the fuzz target `session`.
+#[test]
+fn the_end_is_the_last_event() {
+    for vanishes in [false, true] {
+        let mut pair = connected(config(OFFERER), config(ANSWERER));
+        let id = pair.sides[OFFERER]
+            .open(pair.now, ChannelConfig::new("x"))
+            .unwrap();
+        pair.settle();
+        pair.take(OFFERER);
+        pair.take(ANSWERER);
+        if !vanishes {
+            let now = pair.now;
+            pair.sides[OFFERER].close(now);
+        }
+        pair.run(Duration::from_secs(120), |_| !vanishes);
+        for side in [OFFERER, ANSWERER] {
+            let told = pair.take(side);
+            let [Seen::Channel(Told::Closed(closed)), Seen::Closed(_)] = told[..] else {
+                panic!("{vanishes}, {side}: {told:?}");
+            };
+            assert_eq!(closed, id);
+            let negotiated = ChannelConfig::new("y").negotiated(8);
+            let opened = pair.sides[side].open(pair.now, negotiated);
+            assert_eq!(opened, Err(OpenError::Ended));
+        }
+        // A new handshake has no effect.
+        let mut late = Peers::new(DtlsConfig::new(Certificate::generate().unwrap()));
+        let mut effects = Effects::default();
+        late.connect(pair.now, (), &mut effects);
+        let (_, hello) = effects.datagrams().next().expect("a ClientHello");
+        pair.sides[OFFERER].handle_datagram(pair.now, address(ANSWERER), address(OFFERER), hello);
+        pair.settle();
+        assert_eq!(pair.take(OFFERER), []);
+    }
+}
+
 /// A peer that vanishes without a word.
 #[test]
 fn a_peer_that_vanishes_is_found_missing() {
@@ -468,7 +505,7 @@ fn mistakes_are_errors() {
     ));
     assert!(matches!(
         offers.open(now, ChannelConfig::new("")),
-        Err(anabranch_datachannel::OpenError::NotConnected)
+        Err(OpenError::NotConnected)
     ));
     let (mut answers, answer) = Session::answer(now, config(ANSWERER), &offer).unwrap();
     assert!(matches!(
