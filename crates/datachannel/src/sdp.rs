@@ -11,6 +11,9 @@ use is::{Candidate, IceCreds};
 const MOST_BYTES: usize = 64 << 10;
 const MOST_CANDIDATES: usize = 64;
 const MOST_SECTIONS: usize = 32;
+/// A check names the user fragments of both sides and a colon. The library for ICE panics if that is longer than 128 bytes; the fragment of
+/// this side has 16.
+const MOST_FRAGMENT: usize = 128 - 1 - 16;
 
 /// The largest message if a peer announces none (RFC 8841 §6.1).
 const DEFAULT_MAX_MESSAGE: usize = 64 << 10;
@@ -176,7 +179,7 @@ impl Description {
         Ok(Self {
             // RFC 8839 §5.4.
             credentials: IceCreds {
-                ufrag: credential("ice-ufrag", 4..=256)?,
+                ufrag: credential("ice-ufrag", 4..=MOST_FRAGMENT)?,
                 pass: credential("ice-pwd", 22..=256)?,
             },
             is_lite: session.contains(&"ice-lite"),

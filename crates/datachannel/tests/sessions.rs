@@ -485,6 +485,26 @@ fn a_forged_handshake_does_not_end_a_session() {
     }
 }
 
+/// The library for ICE panics at user fragments that are longer. Found by the fuzz target `session`.
+#[test]
+fn a_user_fragment_has_at_most_111_bytes() {
+    let now = Instant::now();
+    for (len, is_right) in [(111, true), (112, false), (256, false)] {
+        let (_, offer) = Session::offer(now, config(OFFERER)).unwrap();
+        let mut lines = offer.lines();
+        let own = lines.find_map(|line| line.strip_prefix("a=ice-ufrag:"));
+        let offer = offer.replace(own.expect("it is there"), &"u".repeat(len));
+        match Session::answer(now, config(ANSWERER), &offer) {
+            Ok((mut session, _)) => {
+                assert!(is_right, "{len}");
+                assert!(session.poll_datagram(now).is_some(), "a check");
+            }
+            Err(SessionError::Sdp(SdpError::Attribute("ice-ufrag"))) => assert!(!is_right, "{len}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 #[test]
 fn mistakes_are_errors() {
     let now = Instant::now();
