@@ -1,5 +1,6 @@
 //! A peer connection for data channels: ICE (RFC 8445), DTLS, SCTP (RFC 8261) and the channels, without socket or thread.
 
+mod learned;
 mod route;
 mod stack;
 

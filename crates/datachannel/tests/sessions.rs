@@ -13,6 +13,8 @@ use anabranch_datachannel::{
 use anabranch_dtls::{Certificate, DtlsConfig, DtlsError, Effects, Peers};
 use bytes::Bytes;
 use common::Told;
+use is::stun::{StunMessage, TransId};
+use is::{DefaultSha1HmacProvider, IceCreds, Sha1HmacProvider};
 
 const OFFERER: usize = 0;
 const ANSWERER: usize = 1;
@@ -503,6 +505,59 @@ fn a_user_fragment_has_at_most_111_bytes() {
             Err(error) => panic!("{error}"),
         }
     }
+}
+
+/// A peer that checks from ever more addresses, and names ever more addresses in its answers, takes no memory for them. Found by the fuzz
+/// target `session`.
+#[test]
+fn the_addresses_of_a_peer_are_bounded() {
+    let (now, own) = (Instant::now(), IceCreds::new());
+    let (mut session, offer) = Session::offer(now, config(OFFERER)).unwrap();
+    let value = |name: &str| {
+        let mut lines = offer.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name));
+        value.expect("it is there").to_owned()
+    };
+    let (theirs, password) = (value("a=ice-ufrag:"), value("a=ice-pwd:"));
+    let answer = offer
+        .replace(&theirs, &own.ufrag)
+        .replace(&password, &own.pass)
+        .replace("a=setup:actpass", "a=setup:active");
+    session.accept_answer(now, &answer).unwrap();
+    let check = session.poll_datagram(now).expect("a check");
+    let transaction = StunMessage::parse(&check.bytes).unwrap().trans_id();
+    let hmac = |key: &[u8], parts: &[&[u8]]| DefaultSha1HmacProvider.sha1_hmac(key, parts);
+    let mut buffer = [0; 1000];
+    let (mut answers, mut mapped) = (0, Vec::new());
+    for number in 0..1000_u32 {
+        let stranger = SocketAddr::new(std::net::IpAddr::V4((0x0b00_0000 + number).into()), 9);
+        let name = format!("{theirs}:{}", own.ufrag);
+        let request = StunMessage::binding_request(&name, TransId::new(), false, 1, 1, false);
+        let len = request
+            .to_bytes(Some(password.as_bytes()), &mut buffer, hmac)
+            .unwrap();
+        session.handle_datagram(now, stranger, address(OFFERER), &buffer[..len]);
+        let success = StunMessage::binding_reply(transaction, stranger);
+        let len = success
+            .to_bytes(Some(own.pass.as_bytes()), &mut buffer, hmac)
+            .unwrap();
+        session.handle_datagram(now, address(OFFERER), address(OFFERER), &buffer[..len]);
+        let sent = std::iter::from_fn(|| session.poll_datagram(now));
+        for datagram in sent.filter(|datagram| datagram.bytes[..2] == [1, 1]) {
+            answers += 1;
+            mapped.push(datagram.destination);
+        }
+    }
+    // This side's own address counts too.
+    assert_eq!(answers, 63, "of 1,000 addresses");
+    // Those that are known go on.
+    let name = format!("{theirs}:{}", own.ufrag);
+    let request = StunMessage::binding_request(&name, TransId::new(), false, 1, 1, false);
+    let len = request
+        .to_bytes(Some(password.as_bytes()), &mut buffer, hmac)
+        .unwrap();
+    session.handle_datagram(now, mapped[0], address(OFFERER), &buffer[..len]);
+    assert!(session.poll_datagram(now).is_some());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use is::stun::{StunMessage, StunPacket};
 use is::{Candidate, IceAgent, IceAgentEvent, IceConnectionState, IceCreds};
 
 use super::Datagram;
+use super::learned::Learned;
 use crate::sdp::Description;
 use crate::session_config::SessionError;
 
@@ -25,6 +26,7 @@ pub(super) enum RouteEvent {
 /// The addresses of a session.
 pub(super) struct Route {
     ice: IceAgent,
+    learned: Learned,
     /// This side's address and the peer's, as soon as they are known.
     chosen: Option<(SocketAddr, SocketAddr)>,
 }
@@ -47,7 +49,11 @@ impl Route {
         }
         // The agent's clock must run before the peer's first check: a check that comes before the peer's description would stop it.
         IceAgent::handle_timeout(&mut ice, now);
-        Ok(Self { ice, chosen: None })
+        Ok(Self {
+            ice,
+            learned: Learned::default(),
+            chosen: None,
+        })
     }
 
     pub(super) fn is_lite(&self) -> bool {
@@ -98,6 +104,7 @@ impl Route {
     ) {
         if let Ok(message) = StunMessage::parse(bytes)
             && self.ice.accepts_message(&message)
+            && self.learned.admits(source, message.mapped_address())
         {
             let packet = StunPacket {
                 proto: is::Protocol::Udp,
