@@ -408,7 +408,9 @@ impl Channels {
     /// An event of the association.
     pub fn handle_event(&mut self, association: &mut Association, now: Timestamp, event: &Event) {
         match event {
-            Event::Established { .. } => self.on_established(association, now),
+            Event::Established { .. } if !self.is_established => self.on_established(association, now),
+            // The peer has forgotten the channels, and the DTLS connection that carries them has not ended: no peer needs this.
+            Event::Restarted => association.abort(now, Bytes::from_static(b"restarted")),
             Event::StreamOpened(stream) | Event::StreamReadable(stream) => {
                 self.fresh.insert(stream.0);
             }

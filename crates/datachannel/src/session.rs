@@ -88,6 +88,7 @@ pub struct Session {
     offered: Option<Description>,
     datagrams: VecDeque<Datagram>,
     events: VecDeque<SessionEvent>,
+    is_connected: bool,
     ended: bool,
     /// The end, until it is told after all other events.
     end: Option<SessionEnd>,
@@ -363,6 +364,7 @@ impl Session {
             offered: None,
             datagrams: VecDeque::new(),
             events: VecDeque::new(),
+            is_connected: false,
             ended: false,
             end: None,
             config,
@@ -463,7 +465,11 @@ impl Session {
                 self.channels.handle_event(association, at, &event);
             }
             match event {
-                Event::Established { .. } if !self.ended => self.events.push_back(SessionEvent::Connected),
+                Event::Established { .. }
+                    if !self.ended && !std::mem::replace(&mut self.is_connected, true) =>
+                {
+                    self.events.push_back(SessionEvent::Connected);
+                }
                 Event::Closed(reason) => self.end(SessionEnd::Sctp(reason)),
                 _ => {}
             }

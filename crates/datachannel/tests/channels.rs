@@ -745,3 +745,25 @@ fn a_closed_channel_has_no_news() {
     peers.run(5_000);
     assert_eq!(peers.take(Side::A), [Told::Closed(id)]);
 }
+
+/// A peer that restarts its association has forgotten the channels: they are closed, and the association ends. Found by the fuzz target
+/// `session`.
+#[test]
+fn a_restart_ends_the_association() {
+    let mut peers = Peers::plain();
+    let ids = [Side::A, Side::Z].map(|side| peers.open(side, ChannelConfig::new("x")).unwrap());
+    peers.run(100);
+    peers.take(Side::Z);
+    let port = peers.pair.association(Side::A).ports().0;
+    peers.pair.reboot(Side::A);
+    let options = anabranch_proto::ConnectOptions::default().local_port(port);
+    peers.pair.begin_from(Side::A, options);
+    let now = peers.pair.now();
+    peers.channels[0] = Channels::new(Role::Client, limits());
+    Channels::prepare(peers.pair.association_mut(Side::A), now);
+    peers.run(100);
+    let mut told = peers.take(Side::Z);
+    told.sort_by_key(|told| matches!(told, Told::Closed(id) if *id == ids[1]));
+    assert_eq!(told, ids.map(Told::Closed));
+    assert_eq!(peers.pair.state(Side::Z), Some(AssociationState::Closed));
+}
