@@ -611,6 +611,19 @@ fn labels_and_lifetimes_that_do_not_fit_are_errors() {
     }
 }
 
+/// Found by the fuzz target `session`.
+#[test]
+fn a_channel_opened_before_set_up_is_complete_stays_open() {
+    let link = LinkConfig::default().with_delay(Duration::from_millis(5));
+    let mut peers = Peers::early(link, Config::default(), limits());
+    let config = ChannelConfig::new("early");
+    let early = peers.open(Side::A, config.clone()).unwrap();
+    peers.establish();
+    peers.run(500);
+    assert_eq!(peers.take(Side::A), [Told::Opened(early)]);
+    assert_eq!(peers.take(Side::Z), [Told::Accepted(early, config)]);
+}
+
 /// A channel that is closed before set-up is complete does not stay open.
 #[test]
 fn a_channel_closed_before_set_up_is_complete_is_closed_after_it() {
