@@ -9,7 +9,7 @@ use is::{Candidate, IceCreds};
 
 /// Limits of what a peer may send.
 const MOST_BYTES: usize = 64 << 10;
-const MOST_CANDIDATES: usize = 64;
+pub(crate) const MOST_CANDIDATES: usize = 64;
 const MOST_SECTIONS: usize = 32;
 
 /// The largest message if a peer announces none (RFC 8841 §6.1).
@@ -202,10 +202,10 @@ impl Description {
         })
     }
 
-    /// The text of an offer or an answer. `id` is the number of the session.
-    pub(crate) fn write(&self, id: u64) -> String {
+    /// The text of an offer or an answer: the one with this version in the session of this number.
+    pub(crate) fn write(&self, id: u64, version: u64) -> String {
         let mut text = format!(
-            "v=0\r\no=- {id} 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\na=group:BUNDLE {}\r\n",
+            "v=0\r\no=- {id} {version} IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\na=group:BUNDLE {}\r\n",
             self.sections.mid
         );
         if self.is_lite {
@@ -296,9 +296,9 @@ mod tests {
 
     #[test]
     fn a_description_is_read_as_it_was_written() {
-        let text = example().write(7);
+        let text = example().write(7, 1);
         let read = Description::read(&text).unwrap();
-        assert_eq!(read.write(7), text);
+        assert_eq!(read.write(7, 1), text);
         assert_eq!(
             candidate_addresses(&text),
             Ok(vec!["192.0.2.1:9".parse().unwrap()])
@@ -328,7 +328,7 @@ mod tests {
             sections: read.sections,
             ..example()
         }
-        .write(1);
+        .write(1, 1);
         assert!(
             answer.contains("a=group:BUNDLE 1\r\na=ice-lite\r\nm=video 0 UDP/TLS/RTP/SAVPF 96 97\r\n"),
             "{answer}"
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_line_or_the_attribute() {
-        let good = example().write(1);
+        let good = example().write(1, 1);
         let cases = [
             ("a=setup:passive\r\n", "", SdpError::Attribute("setup")),
             (

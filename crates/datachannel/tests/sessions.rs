@@ -11,6 +11,7 @@ use anabranch_datachannel::{
     SessionError, SessionEvent,
 };
 use anabranch_dtls::{Certificate, DtlsConfig, DtlsError, Effects, Peers};
+use anabranch_proto::CloseReason;
 use bytes::Bytes;
 use common::Told;
 
@@ -19,6 +20,11 @@ const ANSWERER: usize = 1;
 
 fn address(side: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1 + side as u8], 4000 + side as u16))
+}
+
+/// The address of a side after a change of its network.
+fn moved(side: usize) -> SocketAddr {
+    SocketAddr::from(([10, 0, 1, 1 + side as u8], 4000 + side as u16))
 }
 
 fn config(side: usize) -> SessionConfig {
@@ -30,6 +36,8 @@ fn config(side: usize) -> SessionConfig {
 enum Seen {
     Connected,
     Channel(Told),
+    Silent,
+    Heard,
     Closed(SessionEnd),
 }
 
@@ -38,6 +46,8 @@ impl Seen {
         match event {
             SessionEvent::Connected => Some(Self::Connected),
             SessionEvent::Channel(event) => Told::of(event).map(Self::Channel),
+            SessionEvent::Silent => Some(Self::Silent),
+            SessionEvent::Heard => Some(Self::Heard),
             SessionEvent::Closed(end) => Some(Self::Closed(end)),
             _ => None,
         }
@@ -91,7 +101,7 @@ impl Pair {
                 events.extend(Seen::of(event));
             }
             while let Some(datagram) = self.sides[side].poll_datagram(self.now) {
-                assert_eq!(datagram.source, address(side));
+                assert!([address(side), moved(side)].contains(&datagram.source));
                 self.longest = self.longest.max(datagram.bytes.len());
                 self.wire.push_back(datagram);
             }
@@ -104,8 +114,9 @@ impl Pair {
         loop {
             self.pump();
             if let Some(datagram) = self.wire.pop_front() {
-                let to = usize::from(datagram.destination == address(ANSWERER));
-                if keep(&datagram) && datagram.destination == address(to) {
+                let owns = |side: usize| [address(side), moved(side)].contains(&datagram.destination);
+                let to = usize::from(owns(ANSWERER));
+                if keep(&datagram) && owns(to) {
                     self.sides[to].handle_datagram(
                         self.now,
                         datagram.source,
@@ -480,4 +491,245 @@ fn mistakes_are_errors() {
         offers.accept_answer(now, &answer),
         Err(SessionError::NoAnswerExpected)
     ));
+}
+
+/// Whether one side only answers checks: neither, the offerer, the answerer.
+const LITE: [[bool; 2]; 3] = [[false, false], [true, false], [false, true]];
+
+/// A session with an open channel.
+fn with_channel([offerer, answerer]: [bool; 2]) -> (Pair, ChannelId) {
+    let mut pair = connected(
+        config(OFFERER).ice_lite(offerer),
+        config(ANSWERER).ice_lite(answerer),
+    );
+    let id = pair.sides[OFFERER]
+        .open(pair.now, ChannelConfig::new("x"))
+        .unwrap();
+    pair.settle();
+    pair.take(OFFERER);
+    pair.take(ANSWERER);
+    (pair, id)
+}
+
+/// Both sides have sent something, and it arrives within this time.
+fn assert_arrives(pair: &mut Pair, id: ChannelId, time: Duration, mut keep: impl FnMut(&Datagram) -> bool) {
+    pair.run(time, &mut keep);
+    for side in [OFFERER, ANSWERER] {
+        let seen = pair.take(side);
+        let arrived = Seen::Channel(Told::Message(id, message(b"are you there?")));
+        assert!(seen.contains(&arrived), "{side}: {seen:?}");
+        assert!(
+            !seen.iter().any(|seen| matches!(seen, Seen::Closed(_))),
+            "{side}: {seen:?}"
+        );
+    }
+}
+
+fn ask(pair: &mut Pair, id: ChannelId) {
+    for side in [OFFERER, ANSWERER] {
+        pair.send(side, id, "are you there?");
+    }
+}
+
+/// RFC 7675 §5.1: consent lasts 30 s. SCTP's timers do not wait for the end of their back-off.
+#[test]
+fn a_cut_of_25_s_does_not_end_a_session() {
+    for lite in LITE {
+        let (mut pair, id) = with_channel(lite);
+        ask(&mut pair, id);
+        pair.run(Duration::from_secs(25), |_| false);
+        for side in [OFFERER, ANSWERER] {
+            assert_eq!(pair.take(side), [Seen::Silent], "{lite:?}");
+        }
+        assert_arrives(&mut pair, id, Duration::from_secs(5), |_| true);
+        pair.run(Duration::from_secs(60), |_| true);
+        for side in [OFFERER, ANSWERER] {
+            assert_eq!(pair.take(side), [], "{lite:?}");
+        }
+    }
+}
+
+/// `side` makes an offer of an ICE restart, and the peer answers it.
+fn restart(pair: &mut Pair, side: usize, local: &[SocketAddr]) {
+    let offer = pair.sides[side].restart_ice(pair.now, local).unwrap();
+    let answer = pair.sides[1 - side].accept_offer(pair.now, &offer).unwrap();
+    pair.sides[side].accept_answer(pair.now, &answer).unwrap();
+}
+
+/// The network of one side is gone for 25 s. Then this side has another address.
+#[test]
+fn an_ice_restart_finds_another_route() {
+    for (lite, side) in LITE
+        .into_iter()
+        .flat_map(|lite| [(lite, OFFERER), (lite, ANSWERER)])
+    {
+        let (mut pair, id) = with_channel(lite);
+        ask(&mut pair, id);
+        pair.run(Duration::from_secs(25), |_| false);
+        let works = |datagram: &Datagram| ![datagram.source, datagram.destination].contains(&address(side));
+        restart(&mut pair, side, &[moved(side)]);
+        assert_arrives(&mut pair, id, Duration::from_secs(5), works);
+        ask(&mut pair, id);
+        assert_arrives(&mut pair, id, Duration::from_secs(60), works);
+    }
+}
+
+/// The side whose network has not changed may restart ICE too.
+#[test]
+fn an_ice_restart_by_the_other_side_brings_a_session_back() {
+    for (lite, side) in LITE
+        .into_iter()
+        .flat_map(|lite| [(lite, OFFERER), (lite, ANSWERER)])
+    {
+        let (mut pair, id) = with_channel(lite);
+        ask(&mut pair, id);
+        pair.run(Duration::from_secs(25), |_| false);
+        restart(&mut pair, side, &[]);
+        assert_arrives(&mut pair, id, Duration::from_secs(5), |_| true);
+    }
+}
+
+/// The former route carries data until the new one is chosen, also if nobody answers the offer.
+#[test]
+fn a_restart_that_is_not_answered_changes_nothing() {
+    let (mut pair, id) = with_channel([false, false]);
+    let offer = pair.sides[OFFERER].restart_ice(pair.now, &[]).unwrap();
+    ask(&mut pair, id);
+    assert_arrives(&mut pair, id, Duration::from_secs(60), |_| true);
+    // The peer restarts as well: its offer wins, and the late answer to the other one is refused.
+    restart(&mut pair, ANSWERER, &[]);
+    let (_, answer) = Session::answer(pair.now, config(ANSWERER), &offer).unwrap();
+    let late = pair.sides[OFFERER].accept_answer(pair.now, &answer);
+    assert!(matches!(late, Err(SessionError::NoAnswerExpected)), "{late:?}");
+    ask(&mut pair, id);
+    assert_arrives(&mut pair, id, Duration::from_secs(60), |_| true);
+}
+
+/// The checks of the restart are lost. The former route still has the peer's consent.
+#[test]
+fn a_restart_that_finds_no_route_changes_nothing() {
+    let (mut pair, id) = with_channel([false, false]);
+    let offer = pair.sides[OFFERER].restart_ice(pair.now, &[]).unwrap();
+    let answer = pair.sides[ANSWERER].accept_offer(pair.now, &offer).unwrap();
+    pair.sides[OFFERER].accept_answer(pair.now, &answer).unwrap();
+    let ufrag = |text: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix("a=ice-ufrag:"));
+        line.unwrap().trim().as_bytes().to_vec()
+    };
+    let (ours, theirs) = (ufrag(&offer), ufrag(&answer));
+    let contains = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
+    let old = |datagram: &Datagram| !contains(&datagram.bytes, &ours) || !contains(&datagram.bytes, &theirs);
+    pair.run(Duration::from_secs(25), old);
+    for side in [OFFERER, ANSWERER] {
+        assert_eq!(pair.take(side), []);
+    }
+    ask(&mut pair, id);
+    assert_arrives(&mut pair, id, Duration::from_secs(1), old);
+    pair.run(Duration::from_secs(60), |_| true);
+    for side in [OFFERER, ANSWERER] {
+        assert_eq!(pair.take(side), []);
+    }
+}
+
+/// A further offer is of the same DTLS connection, or belongs to another session.
+#[test]
+fn offers_of_another_connection_are_refused() {
+    let (mut pair, id) = with_channel([false, false]);
+    let (_, stranger) = Session::offer(pair.now, config(OFFERER)).unwrap();
+    let refused = pair.sides[ANSWERER].accept_offer(pair.now, &stranger);
+    assert!(matches!(refused, Err(SessionError::OtherPeer)), "{refused:?}");
+    let offer = pair.sides[OFFERER].restart_ice(pair.now, &[]).unwrap();
+    // The answerer is the DTLS server.
+    let other_role = offer.replace("a=setup:actpass", "a=setup:passive");
+    let refused = pair.sides[ANSWERER].accept_offer(pair.now, &other_role);
+    assert!(matches!(refused, Err(SessionError::OtherPeer)), "{refused:?}");
+    ask(&mut pair, id);
+    assert_arrives(&mut pair, id, Duration::from_secs(5), |_| true);
+    let (mut early, offer) = Session::offer(pair.now, config(OFFERER)).unwrap();
+    for refused in [
+        early.restart_ice(pair.now, &[]),
+        early.accept_offer(pair.now, &offer),
+    ] {
+        assert!(matches!(refused, Err(SessionError::NotBegun)), "{refused:?}");
+    }
+}
+
+/// Trickle ICE (RFC 8838): candidates follow the descriptions.
+#[test]
+fn candidates_may_come_after_the_descriptions() {
+    let now = Instant::now();
+    let without = |text: &str| -> String {
+        text.split_inclusive('\n')
+            .filter(|line| !line.contains("candidate"))
+            .collect()
+    };
+    for late in [OFFERER, ANSWERER] {
+        let (mut offers, offer) = Session::offer(now, config(OFFERER)).unwrap();
+        let (answers, answer) = Session::answer(now, config(ANSWERER), &without(&offer)).unwrap();
+        let early = offers.add_candidate(now, "");
+        assert!(matches!(early, Err(SessionError::NotBegun)), "{early:?}");
+        offers.accept_answer(now, &without(&answer)).unwrap();
+        let mut pair = Pair::of(now, [offers, answers]);
+        // Names of mDNS may take any time.
+        pair.run(Duration::from_secs(90), |_| true);
+        assert_eq!((pair.take(OFFERER), pair.take(ANSWERER)), (vec![], vec![]));
+        let theirs = if late == OFFERER { answer } else { offer };
+        let lines: Vec<&str> = theirs.lines().filter(|line| line.contains("candidate")).collect();
+        assert!(lines.len() > 1, "{theirs}");
+        for line in lines {
+            pair.sides[late].add_candidate(pair.now, line).unwrap();
+        }
+        let ignored = [
+            "",
+            "candidate:1 1 udp 2113937151 0a0b0c0d-0000-0000-0000-000000000000.local 5 typ host",
+            "candidate:1 1 tcp 1518280447 192.0.2.1 9 typ host tcptype active",
+        ];
+        for line in ignored {
+            pair.sides[late].add_candidate(pair.now, line).unwrap();
+        }
+        for wrong in [
+            "candidate:",
+            "candidate:1 1 udp 2113937151 192.0.2.1 5",
+            "a=mid:0",
+        ] {
+            let wrong = pair.sides[late].add_candidate(pair.now, wrong);
+            assert!(matches!(wrong, Err(SessionError::Sdp(_))), "{wrong:?}");
+        }
+        pair.settle();
+        for side in [OFFERER, ANSWERER] {
+            assert_eq!(pair.take(side), [Seen::Connected]);
+        }
+    }
+}
+
+/// All messages are acknowledged before the end, although datagrams are lost.
+#[test]
+fn a_shutdown_waits_for_acknowledgements() {
+    for closing in [OFFERER, ANSWERER] {
+        let (mut pair, id) = with_channel([false, false]);
+        for _ in 0..20 {
+            pair.send(closing, id, vec![7; 10_000]);
+        }
+        pair.sides[closing].shutdown(pair.now);
+        let late = pair.sides[closing].send(pair.now, id, message(b"late"));
+        assert!(late.is_err());
+        let mut count = 0;
+        pair.run(Duration::from_secs(30), |_| {
+            count += 1;
+            count % 7 != 0
+        });
+        let told = pair.take(1 - closing);
+        let arrived = told
+            .iter()
+            .filter(|seen| matches!(seen, Seen::Channel(Told::Message(..))));
+        assert_eq!(arrived.count(), 20);
+        let end = SessionEnd::Sctp(CloseReason::Shutdown);
+        assert_eq!(told.last(), Some(&Seen::Closed(end)));
+        assert_eq!(pair.take(closing).last(), Some(&Seen::Closed(SessionEnd::Closed)));
+    }
+    // Nothing is connected yet.
+    let (mut early, _) = Session::offer(Instant::now(), config(OFFERER)).unwrap();
+    early.shutdown(Instant::now());
+    let end = SessionEvent::Closed(SessionEnd::Closed);
+    assert_eq!(early.poll_event(Instant::now()), Some(end));
 }
