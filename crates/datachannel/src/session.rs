@@ -143,6 +143,9 @@ impl Session {
     /// See [`SessionError`].
     pub fn accept_answer(&mut self, now: Instant, answer: &str) -> Result<(), SessionError> {
         let answer = Description::read(answer)?;
+        if let Some(offer) = &self.offered {
+            answer.sections.check_answer(&offer.sections)?;
+        }
         let role = match answer.setup {
             Setup::Active => Role::Server,
             Setup::Passive => Role::Client,
@@ -354,7 +357,7 @@ impl Session {
         Description {
             credentials: self.route.credentials(),
             is_lite: self.route.is_lite(),
-            fingerprint: self.config.certificate.fingerprint(),
+            fingerprints: vec![self.config.certificate.fingerprint()],
             setup,
             sctp_port: SCTP_PORT,
             max_message: self.config.limits.max_message,
@@ -372,7 +375,7 @@ impl Session {
         offered: bool,
     ) -> Result<(), SessionError> {
         self.route.begin(now, peer, offered)?;
-        let trust = DtlsConfig::new(self.config.certificate.clone()).trust(peer.fingerprint);
+        let trust = DtlsConfig::new(self.config.certificate.clone()).trust(peer.fingerprints.clone());
         self.dtls = Some(Peers::new(trust));
         self.role = role;
         self.peer_port = peer.sctp_port;
