@@ -471,6 +471,34 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        /// An answer to any offer that can be read has the offer's sections, and the peer can read it.
+        #[test]
+        fn an_answer_can_be_read(choices in proptest::collection::vec(0..22usize, 0..40)) {
+            let print = format!("fingerprint:sha-256 {}", Fingerprint::of(b"x"));
+            let lines = [
+                "a=group:BUNDLE a d", "a=group:BUNDLE d a e", "a=mid:a", "a=mid:d", "a=mid:e", "a=bundle-only", "a=setup:actpass",
+                "a=ice-ufrag:abcd", "a=ice-ufrag:efgh", "a=ice-pwd:0123456789012345678901", "a=sctp-port:5000", "a=sctp-port:0",
+                "a=ice-options:trickle", "a=rtcp-mux", "a=rtpmap:96 VP8/90000", "a=candidate:1 1 udp 1 192.0.2.1 9 typ host",
+                "m=video 9 UDP/TLS/RTP/SAVPF 96", "m=video 0 UDP/TLS/RTP/SAVPF 96", "m=application 9 UDP/DTLS/SCTP webrtc-datachannel",
+                "m=application 0 UDP/DTLS/SCTP webrtc-datachannel", "m=application 9 TCP/DTLS/SCTP webrtc-datachannel", "a=ice-lite",
+            ];
+            // Most offers without these attributes would be errors.
+            let session = format!("a={print}\r\na=setup:actpass\r\na=ice-ufrag:abcd\r\na=ice-pwd:0123456789012345678901\r\n");
+            let chosen: String = choices.iter().map(|choice| format!("{}\r\n", lines[*choice])).collect();
+            if let Ok(offer) = Description::read(&format!("{session}{chosen}")) {
+                let answer = Description { sections: offer.sections.clone(), ..example() };
+                let read = Description::read(&answer.write(1));
+                proptest::prop_assert!(read.is_ok(), "{read:?}: {chosen}");
+                let read = read.unwrap();
+                proptest::prop_assert_eq!(read.sections.check_answer(&offer.sections), Ok(()));
+                proptest::prop_assert_eq!(read.candidates.len(), 1);
+                proptest::prop_assert_eq!(&read.fingerprints, &answer.fingerprints);
+                proptest::prop_assert_eq!(read.sections.is_bundled, offer.sections.is_bundled);
+            }
+        }
+    }
+
     #[test]
     fn errors_name_the_line_or_the_attribute() {
         let good = example().write(1);

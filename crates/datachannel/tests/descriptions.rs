@@ -148,12 +148,25 @@ fn a_bundled_section_has_the_transport_of_its_group() {
         assert!(!answer.contains("bundle-only"), "{answer}");
         assert_eq!(offer.contains("m=audio 0 "), answer.contains("m=audio 0 "));
     }
-    // A section with its own transport attributes keeps them: the group's first section is rejected (RFC 9143 §7.3.1).
-    let own = format!("{SESSION}{BUNDLE}{AUDIO}{}{DATA}{}", transport(1), transport(2));
-    assert_eq!(
-        candidate_addresses(&own).unwrap(),
-        ["192.0.2.2:50000".parse().unwrap()]
-    );
+    // A section with its own transport keeps it: the group's first section is rejected (RFC 9143 §7.3.1).
+    let (session, candidate) = {
+        let all = transport(2);
+        let place = all.find("a=candidate").unwrap();
+        (all[..place].to_owned(), all[place..].to_owned())
+    };
+    for own in [
+        format!("{SESSION}{BUNDLE}{AUDIO}{}{DATA}{}", transport(1), transport(2)),
+        format!(
+            "{SESSION}{session}{BUNDLE}{AUDIO}a=candidate:1 1 UDP 1 192.0.2.1 1 typ host\r\n{DATA}{candidate}"
+        ),
+    ] {
+        let addresses = candidate_addresses(&own).expect(&own);
+        assert_eq!(addresses, ["192.0.2.2:50000".parse().unwrap()], "{own}");
+        let answer = answer(&own);
+        assert!(answer.contains("m=audio 0 "), "{answer}");
+    }
+    let trickled = format!("{SESSION}{BUNDLE}{AUDIO}{}{DATA}{session}", transport(1));
+    assert!(candidate_addresses(&trickled).unwrap().is_empty());
 }
 
 /// RFC 3264 §6, RFC 9143 §6: port 0 without a group.

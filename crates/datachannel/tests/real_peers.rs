@@ -321,8 +321,18 @@ async fn a_peer_that_answers_exchanges_messages() {
     channels_and_messages(false).await;
 }
 
-/// The peer offers audio and video beside the data channels, with this bundle policy.
+/// The peer offers audio and video beside the data channels, with this bundle policy. First its offer has candidates, then it has none, as
+/// that of a peer that trickles.
 async fn audio_and_video_too(policy: &str) {
+    exchange_beside_audio_and_video(policy, false).await;
+    // aiortc does not trickle: it takes no answer in which bundled sections share their transport attributes.
+    if std::env::var("ANABRANCH_PEER").is_ok_and(|name| name == "aiortc") {
+        return;
+    }
+    exchange_beside_audio_and_video(policy, true).await;
+}
+
+async fn exchange_beside_audio_and_video(policy: &str, trickles: bool) {
     let mut peer = Peer::start();
     let offer = peer.sdp(&json!({
         "do": "offer", "channels": [{ "label": "first" }], "media": ["audio", "video"], "bundlePolicy": policy
@@ -330,8 +340,10 @@ async fn audio_and_video_too(policy: &str) {
     for kind in ["m=audio ", "m=video ", "m=application "] {
         assert!(offer.contains(kind), "{offer}");
     }
-    let (connection, answer) =
-        PeerConnection::answer(socket(address(&offer)).await, config().ice_lite(true), &offer).unwrap();
+    let socket = socket(address(&offer)).await;
+    let stays = |line: &&str| !trickles || !line.contains("candidate");
+    let offer: String = offer.split_inclusive('\n').filter(stays).collect();
+    let (connection, answer) = PeerConnection::answer(socket, config().ice_lite(true), &offer).unwrap();
     assert!(answer.contains("m=video 0 "), "{answer}");
     peer.ask(&json!({ "do": "accept", "sdp": answer }));
     let ours = Ours::new(connection, &offer);

@@ -74,12 +74,14 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Whether a section of a BUNDLE group has other transport attributes than the group's first section. Chromium writes the credentials of one
-    /// transport in all its sections, and the candidates in the first one.
+    /// Whether a section of a BUNDLE group has another transport than the group's first section, which are both in an offer: other candidates,
+    /// or other credentials, which are unique for each transport (RFC 9429 §5.2.1). Chromium with the bundle policy `max-bundle` and pion write
+    /// the credentials of one transport in all sections, and the candidates in the first one.
     fn has_transport_beside(&self, tagged: &Self) -> bool {
         let user = |section: &Self| section.attributes.all("ice-ufrag").next();
         let has_candidates = self.attributes.all("candidate").next().is_some();
-        self.port > 0 && user(self).is_some() && (has_candidates || user(self) != user(tagged))
+        let has_user = user(self).is_some() && user(self) != user(tagged);
+        self.port > 0 && (has_candidates || has_user)
     }
 
     /// Whether the section is for data channels (RFC 8841 §4).
