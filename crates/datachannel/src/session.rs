@@ -15,7 +15,7 @@ use is::Candidate;
 
 use crate::channels::{ChannelEvent, ChannelId, ChannelMessage, ChannelSendError, Channels, OpenError, Role};
 use crate::config::ChannelConfig;
-use crate::sdp::{Description, SdpError, Sections, Setup};
+use crate::sdp::{Description, SdpError, Sections, Setup, read_candidate};
 use crate::session_config::{SessionConfig, SessionError};
 use route::{Route, RouteEvent};
 use stack::{SCTP_PORT, Stack};
@@ -90,8 +90,10 @@ pub struct Session {
     channels: Channels,
     role: Role,
     peer_port: u16,
-    /// The certificate of the peer, as soon as its description is known.
-    trusted: Option<Fingerprint>,
+    /// The certificates that the peer may have. None before its description is known.
+    trusted: Vec<Fingerprint>,
+    /// The sections of the last offer of either side.
+    sections: Sections,
     awaits_answer: bool,
     /// The number of this session in its descriptions, and the version of the last one (RFC 8866 §5.2).
     origin: (u64, u64),
@@ -125,7 +127,7 @@ impl Session {
     pub fn offer(now: Instant, config: SessionConfig) -> Result<(Self, String), SessionError> {
         let mut session = Self::new(now, config)?;
         session.awaits_answer = true;
-        let offer = session.describe(Setup::ActPass, Sections::alone());
+        let offer = session.describe(Setup::ActPass);
         Ok((session, offer))
     }
 
@@ -146,7 +148,8 @@ impl Session {
             _ => Role::Server,
         };
         session.begin(now, &offer, role, false)?;
-        let answer = session.describe(setup, offer.sections);
+        session.sections = offer.sections;
+        let answer = session.describe(setup);
         Ok((session, answer))
     }
 
@@ -164,7 +167,8 @@ impl Session {
         if !self.awaits_answer {
             return Err(SessionError::NoAnswerExpected);
         }
-        if self.trusted.is_none() {
+        answer.sections.check_answer(&self.sections)?;
+        if self.trusted.is_empty() {
             self.begin(now, &answer, role, true)?;
         } else {
             self.check_peer(&answer)?;
@@ -182,12 +186,12 @@ impl Session {
     /// # Errors
     /// See [`SessionError`]; [`SessionError::NotBegun`] before the peer's description is known, and after the end.
     pub fn restart_ice(&mut self, now: Instant, local: &[SocketAddr]) -> Result<String, SessionError> {
-        if self.trusted.is_none() || self.ended {
+        if self.trusted.is_empty() || self.ended {
             return Err(SessionError::NotBegun);
         }
         self.route.offer_restart(now, local)?;
         self.awaits_answer = true;
-        Ok(self.describe(Setup::ActPass, Sections::alone()))
+        Ok(self.describe(Setup::ActPass))
     }
 
     /// A further offer of the peer in a session that has begun, as for an ICE restart. Returns the answer. An own offer that waits for its
@@ -197,7 +201,7 @@ impl Session {
     /// See [`SessionError`]; [`SessionError::OtherPeer`] if the offer is that of another session of the peer.
     pub fn accept_offer(&mut self, now: Instant, offer: &str) -> Result<String, SessionError> {
         let offer = Description::read(offer)?;
-        if self.trusted.is_none() || self.ended {
+        if self.trusted.is_empty() || self.ended {
             return Err(SessionError::NotBegun);
         }
         self.check_peer(&offer)?;
@@ -208,7 +212,8 @@ impl Session {
             Role::Client => Setup::Active,
             Role::Server => Setup::Passive,
         };
-        Ok(self.describe(setup, offer.sections))
+        self.sections = offer.sections;
+        Ok(self.describe(setup))
     }
 
     /// A candidate of the peer that is not in its description (trickle ICE, RFC 8838): the line `candidate:…`, with or without `a=`. An empty
@@ -218,7 +223,7 @@ impl Session {
     /// # Errors
     /// [`SdpError::Attribute`] if the line is no candidate, and [`SessionError::NotBegun`] before the peer's description is known.
     pub fn add_candidate(&mut self, now: Instant, candidate: &str) -> Result<(), SessionError> {
-        if self.trusted.is_none() {
+        if self.trusted.is_empty() {
             return Err(SessionError::NotBegun);
         }
         if let Some(candidate) = candidate_of(candidate)? {
@@ -442,7 +447,8 @@ impl Session {
             channels: Channels::new(Role::Client, config.limits),
             role: Role::Client,
             peer_port: SCTP_PORT,
-            trusted: None,
+            trusted: Vec::new(),
+            sections: Sections::alone(),
             awaits_answer: false,
             origin: (random_number()?, 1),
             is_shutting_down: false,
@@ -456,18 +462,18 @@ impl Session {
     }
 
     /// The next description of this side.
-    fn describe(&mut self, setup: Setup, sections: Sections) -> String {
+    fn describe(&mut self, setup: Setup) -> String {
         let (id, version) = self.origin;
         self.origin.1 += 1;
         let description = Description {
             credentials: self.route.credentials(),
             is_lite: self.route.is_lite(),
-            fingerprint: self.config.certificate.fingerprint(),
+            fingerprints: vec![self.config.certificate.fingerprint()],
             setup,
             sctp_port: SCTP_PORT,
             max_message: self.config.limits.max_message,
             candidates: self.route.candidates(),
-            sections,
+            sections: self.sections.clone(),
         };
         description.write(id, version)
     }
@@ -479,7 +485,8 @@ impl Session {
             Setup::Active => self.role == Role::Server,
             Setup::Passive => self.role == Role::Client,
         };
-        if !may_be || self.trusted != Some(peer.fingerprint) {
+        let is_known = |fingerprint| self.trusted.contains(fingerprint);
+        if !may_be || !peer.fingerprints.iter().any(is_known) {
             return Err(SessionError::OtherPeer);
         }
         Ok(())
@@ -494,9 +501,9 @@ impl Session {
         offered: bool,
     ) -> Result<(), SessionError> {
         self.route.begin(now, peer, offered)?;
-        let trust = DtlsConfig::new(self.config.certificate.clone()).trust(peer.fingerprint);
+        let trust = DtlsConfig::new(self.config.certificate.clone()).trust(peer.fingerprints.clone());
         self.dtls = Some(Peers::new(trust));
-        self.trusted = Some(peer.fingerprint);
+        self.trusted.clone_from(&peer.fingerprints);
         self.role = role;
         self.peer_port = peer.sctp_port;
         let mut limits = self.config.limits;
@@ -640,16 +647,15 @@ impl Session {
 /// The candidate of a line; `None` if it cannot be used, or ends the list.
 fn candidate_of(line: &str) -> Result<Option<Candidate>, SdpError> {
     let line = line.trim();
-    let line = line.strip_prefix("a=").unwrap_or(line);
-    if line.is_empty() || line == "end-of-candidates" {
+    let attribute = line.strip_prefix("a=").unwrap_or(line);
+    if attribute.is_empty() || attribute == "end-of-candidates" {
         return Ok(None);
     }
-    let malformed = SdpError::Attribute("candidate");
-    let words = line.strip_prefix("candidate:").ok_or(malformed.clone())?;
-    if words.split(' ').nth(6) != Some("typ") {
-        return Err(malformed);
+    let is_candidate = attribute.starts_with("candidate:") && attribute.split(' ').nth(6) == Some("typ");
+    if !is_candidate {
+        return Err(SdpError::Attribute("candidate"));
     }
-    Ok(Candidate::from_sdp_string(line).ok())
+    Ok(read_candidate(line))
 }
 
 fn random_number() -> Result<u64, SessionError> {

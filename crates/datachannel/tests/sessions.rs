@@ -64,18 +64,20 @@ struct Pair {
 
 impl Pair {
     fn new(offerer: SessionConfig, answerer: SessionConfig) -> Self {
-        Self::changed(offerer, answerer, |answer| answer)
+        Self::changed(offerer, answerer, |offer| offer, |answer| answer)
     }
 
+    /// With another text of the offer and of the answer.
     fn changed(
         offerer: SessionConfig,
         answerer: SessionConfig,
-        change: impl FnOnce(String) -> String,
+        change_offer: impl FnOnce(String) -> String,
+        change_answer: impl FnOnce(String) -> String,
     ) -> Self {
         let now = Instant::now();
         let (mut offers, offer) = Session::offer(now, offerer).unwrap();
-        let (answers, answer) = Session::answer(now, answerer, &offer).unwrap();
-        offers.accept_answer(now, &change(answer)).unwrap();
+        let (answers, answer) = Session::answer(now, answerer, &change_offer(offer)).unwrap();
+        offers.accept_answer(now, &change_answer(answer)).unwrap();
         Self::of(now, [offers, answers])
     }
 
@@ -240,10 +242,11 @@ fn a_peer_with_another_certificate_is_refused() {
     let other = Certificate::generate().unwrap().fingerprint();
     let theirs = config(ANSWERER);
     let print = theirs.certificate.fingerprint().to_string();
-    let mut pair = Pair::changed(config(OFFERER), theirs, |answer| {
+    let change = |answer: String| {
         assert!(answer.contains(&print));
         answer.replace(&print, &other.to_string())
-    });
+    };
+    let mut pair = Pair::changed(config(OFFERER), theirs, |offer| offer, change);
     pair.settle();
     let events = pair.take(OFFERER);
     assert!(
@@ -254,6 +257,65 @@ fn a_peer_with_another_certificate_is_refused() {
         "{events:?}"
     );
     assert!(!pair.take(ANSWERER).contains(&Seen::Connected));
+}
+
+/// RFC 8122 §5: a peer may announce several certificates, and several hashes of each. It has one of them.
+#[test]
+fn one_of_several_fingerprints_is_that_of_the_peer() {
+    let other = Certificate::generate().unwrap().fingerprint();
+    let line = |print: &str| format!("a=fingerprint:sha-256 {print}\r\n");
+    let sha512 = format!("a=fingerprint:sha-512 {}\r\n", "AB:".repeat(63) + "AB");
+    for [before, after] in [
+        [sha512.clone(), String::new()],
+        [line(&other.to_string()), String::new()],
+        [sha512.clone(), line(&other.to_string())],
+    ] {
+        let (ours, theirs) = (config(OFFERER), config(ANSWERER));
+        let among = |own: &SessionConfig| {
+            let own = line(&own.certificate.fingerprint().to_string());
+            let all = format!("{before}{own}{after}");
+            move |text: String| text.replace(&own, &all)
+        };
+        let (offer, answer) = (among(&ours), among(&theirs));
+        let mut pair = Pair::changed(ours, theirs, offer, answer);
+        pair.settle();
+        for side in [OFFERER, ANSWERER] {
+            assert_eq!(pair.take(side), [Seen::Connected], "{before}{after}");
+        }
+    }
+}
+
+/// RFC 9143 §7.1.3: the offer has audio too, whose section has the transport attributes of both.
+#[test]
+fn a_bundle_only_section_connects() {
+    const DATA: &str =
+        "m=application 4000 UDP/DTLS/SCTP webrtc-datachannel\r\nc=IN IP4 10.0.0.1\r\na=mid:0\r\n";
+    let with_audio = |offer: String| {
+        assert!(offer.contains(DATA), "{offer}");
+        let audio = "m=audio 9 UDP/TLS/RTP/SAVPF 0\r\nc=IN IP4 0.0.0.0\r\na=mid:a\r\n";
+        let data = DATA.replace("application 4000", "application 0");
+        let offer = offer
+            .replace("BUNDLE 0", "BUNDLE a 0")
+            .replace(DATA, audio)
+            .replace("a=sctp-port:5000\r\n", "");
+        format!("{offer}{data}a=bundle-only\r\na=sctp-port:5000\r\n")
+    };
+    // The offer of this side had one section.
+    let without_audio = |answer: String| {
+        let (start, rest) = answer.split_once("m=audio 4001 ").expect("the transport");
+        let (audio, data) = rest.split_once("m=application 4001 ").expect("data channels");
+        let is_transport = |line: &&str| {
+            let names = ["a=ice-", "a=fingerprint:", "a=setup:", "a=candidate:"];
+            names.iter().any(|name| line.starts_with(name))
+        };
+        let transport: String = audio.split_inclusive("\r\n").filter(is_transport).collect();
+        format!("{start}m=application 4001 {data}{transport}")
+    };
+    let mut pair = Pair::changed(config(OFFERER), config(ANSWERER), with_audio, without_audio);
+    pair.settle();
+    for side in [OFFERER, ANSWERER] {
+        assert_eq!(pair.take(side), [Seen::Connected], "{side}");
+    }
 }
 
 #[test]
