@@ -1,9 +1,11 @@
-// Looks at the page of `anabranch web`: usage page.mjs URL [PICTURE]. Loads it, waits for the numbers, moves a slider, and waits until the
-// numbers show it. With PICTURE it also writes PICTURE-wide-light.png and so on. Prints one line of JSON.
+// Looks at the page of `anabranch web`: usage page.mjs chromium|firefox URL [PICTURE]. Loads it, waits for the numbers, moves a slider, and
+// waits until the numbers show it. With PICTURE it also writes PICTURE-wide-light.png and so on. Prints one line of JSON.
 import { start } from './browser.mjs';
 
-const [url, picture] = process.argv.slice(2);
-const browser = await start('chromium');
+const [name, url, picture] = process.argv.slice(2);
+// The driver emulates the dark scheme in Chromium only.
+const schemes = name === 'chromium' ? ['light', 'dark'] : ['light'];
+const browser = await start(name, { usual: true });
 const page = await browser.newPage();
 const faults = [], requests = [];
 page.on('console', (message) => { if (message.type() === 'error') faults.push(message.text()); });
@@ -22,6 +24,8 @@ const until = async (condition) => {
   for (;;) {
     const now = await numbers();
     if (await condition(now)) return now;
+    const failure = await page.evaluate(() => document.querySelector('#status.bad')?.textContent);
+    if (failure) throw new Error(`the page says: ${failure}`);
     await new Promise((resolve) => setTimeout(resolve, 200));
   }
 };
@@ -34,8 +38,8 @@ const widths = {};
 for (const [size, width, height, deviceScaleFactor] of [['wide', 1280, 900, 1], ['phone', 390, 844, 2]]) {
   await page.setViewport({ width, height, deviceScaleFactor });
   widths[size] = await page.evaluate(() => document.documentElement.scrollWidth);
-  for (const value of ['light', 'dark']) {
-    await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value }]);
+  for (const value of schemes) {
+    if (schemes.length > 1) await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value }]);
     await new Promise((resolve) => setTimeout(resolve, 300));
     if (picture) await page.screenshot({ path: `${picture}-${size}-${value}.png`, fullPage: true });
   }
@@ -50,5 +54,5 @@ const slow = await until((now) => now.prioritised.median >= 150);
 await page.click('#file');
 await until(() => page.$eval('#file-rate', (rate) => rate.textContent === '–'));
 const status = await page.$eval('#status', (line) => line.textContent);
-console.log(JSON.stringify({ before, slow, widths, status, faults, requests }));
+console.log(JSON.stringify({ browser: await browser.version(), before, slow, widths, status, faults, requests }));
 await browser.close();
