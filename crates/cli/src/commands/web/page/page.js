@@ -222,7 +222,10 @@ async function connect() {
     // The clocks are compared while the link is idle.
     setTimeout(() => ask({ file: element('file').checked }), 500);
   };
-  control.onclose = () => say('The visit has ended. Reload the page for another one.', 'bad');
+  // Firefox closes a channel that never opened, too.
+  control.onclose = () => {
+    if (hasOpened) say('The visit has ended. Reload the page for another one.', 'bad');
+  };
   peer.ondatachannel = receive;
   peer.onconnectionstatechange = () => {
     if (peer.connectionState !== 'failed') return;
