@@ -1,11 +1,14 @@
 // Looks at the page of `anabranch web`: usage page.mjs chromium|firefox URL [PICTURE]. Loads it, waits for the numbers, moves a slider, and
 // waits until the numbers show it. With PICTURE it also writes PICTURE-wide-light.png and so on. Prints one line of JSON.
+import { networkInterfaces } from 'node:os';
 import { start } from './browser.mjs';
 
 const [name, url, picture] = process.argv.slice(2);
 // The driver emulates the dark scheme in Chromium only.
 const schemes = name === 'chromium' ? ['light', 'dark'] : ['light'];
-const browser = await start(name, { usual: true });
+// Without addresses other than loopback, no browser connects with its default preferences.
+const usual = Object.values(networkInterfaces()).flat().some(({ internal }) => !internal);
+const browser = await start(name, { usual });
 const page = await browser.newPage();
 const faults = [], requests = [];
 page.on('console', (message) => { if (message.type() === 'error') faults.push(message.text()); });

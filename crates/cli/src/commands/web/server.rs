@@ -257,7 +257,7 @@ impl House {
         candidate_addresses(&offer).map_err(|error| refuse(&SessionError::from(error)))?;
         let (place, displaced) = self.places.take(peer.ip()).map_err(|why| self.refusal(why))?;
         let (bound, announced) = reach(own.ip().to_canonical(), &self.given, || {
-            // Without the list of them, a page on a loopback address works in Chromium only.
+            // Without the list, a page at a loopback address works in Chromium only.
             host_addresses().unwrap_or_default()
         });
         let socket = self.bind(bound).await.map_err(unable)?;

@@ -231,7 +231,7 @@ async function connect() {
     if (peer.connectionState !== 'failed') return;
     say(hasOpened ? 'The connection to the server was lost. Reload the page.'
       : 'Cannot connect: no datagrams pass between this browser and the server. A firewall may block its UDP ports, or a proxy needs '
-        + '--address. If the server is on this machine, Firefox needs a network interface that is up; Chromium does not.', 'bad');
+        + '--address. If the server is on this machine, the browser needs a network interface that is up.', 'bad');
   };
   // A browser that leaves tells the server, which then has room for the next one.
   addEventListener('pagehide', () => peer.close());
