@@ -117,7 +117,7 @@ function prepare() {
 }
 
 const [name, trials] = process.argv.slice(2);
-const browser = await start(name, trials);
+const browser = await start(name, { trials });
 const page = await browser.newPage();
 await page.evaluate(prepare);
 console.log(JSON.stringify({ ready: await browser.version() }));

@@ -786,6 +786,7 @@ fn a_shutdown_waits_for_acknowledgements() {
             .filter(|seen| matches!(seen, Seen::Channel(Told::Message(..))));
         assert_eq!(arrived.count(), 20);
         let end = SessionEnd::Sctp(CloseReason::Shutdown);
+        assert!(told.contains(&Seen::Channel(Told::Closed(id))));
         assert_eq!(told.last(), Some(&Seen::Closed(end)));
         assert_eq!(pair.take(closing).last(), Some(&Seen::Closed(SessionEnd::Closed)));
     }
