@@ -8,7 +8,7 @@ import sys
 import time
 
 import aiortc
-from aiortc import RTCPeerConnection, RTCSessionDescription
+from aiortc import RTCBundlePolicy, RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 
 
 def content(size, kind):
@@ -19,11 +19,14 @@ def content(size, kind):
 
 class Peer:
     def __init__(self):
-        self.peer = RTCPeerConnection()
         self.channels = {}
         self.inboxes = {}
         self.bytes = {}
         self.changed = asyncio.Condition()
+        self.start(RTCConfiguration())
+
+    def start(self, configuration):
+        self.peer = RTCPeerConnection(configuration)
         self.peer.on("datachannel", lambda channel: self.adopt(channel, True))
 
     def adopt(self, channel, echoes):
@@ -62,7 +65,11 @@ class Peer:
             known = {names[key]: value for key, value in properties.items() if key in names}
             self.adopt(self.peer.createDataChannel(properties["label"], **known), False)
 
-    async def offer(self, channels):
+    async def offer(self, channels, media=(), bundlePolicy=None):
+        if bundlePolicy:
+            self.start(RTCConfiguration(bundlePolicy=RTCBundlePolicy(bundlePolicy)))
+        for kind in media:
+            self.peer.addTransceiver(kind)
         self.create(channels)
         await self.peer.setLocalDescription(await self.peer.createOffer())
         return {"sdp": self.peer.localDescription.sdp}

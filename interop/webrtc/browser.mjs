@@ -21,21 +21,22 @@ export function program(name) {
   return undefined;
 }
 
-// `trials` are Chromium's field trials.
-export async function start(name, trials = '') {
+// `trials` are Chromium's field trials. With `usual`, the browser has its default preferences for WebRTC, as that of a user.
+export async function start(name, { trials = '', usual = false } = {}) {
   const executablePath = program(name);
   if (!executablePath) throw new Error(`no ${name} is installed: run scripts/setup`);
   if (name === 'firefox') {
     return puppeteer.launch({
       browser: 'firefox', executablePath,
-      extraPrefsFirefox: {
+      extraPrefsFirefox: usual ? {} : {
         // Connections to this machine, and their addresses in the offer.
         'media.peerconnection.ice.loopback': true,
         'media.peerconnection.ice.obfuscate_host_addresses': false,
       },
     });
   }
-  const args = ['--disable-dev-shm-usage', '--disable-features=WebRtcHideLocalIpsWithMdns', '--allow-loopback-in-peer-connection'];
+  const args = ['--disable-dev-shm-usage'];
+  if (!usual) args.push('--disable-features=WebRtcHideLocalIpsWithMdns', '--allow-loopback-in-peer-connection');
   // Chromium's sandbox does not work for root.
   if (process.getuid() === 0) args.push('--no-sandbox');
   if (trials) args.push(`--force-fieldtrials=${trials}`);

@@ -5,8 +5,8 @@ import { start } from './browser.mjs';
 
 // Runs in the page.
 function prepare() {
-  const peer = new RTCPeerConnection();
   const channels = new Map();
+  let peer;
   const bytes = (size) => Uint8Array.from({ length: size }, (_, place) => place % 251);
   const text = (size) => 'abcdefghijklmnopqrstuvwxyz'.repeat(Math.ceil(size / 26)).slice(0, size);
 
@@ -38,11 +38,18 @@ function prepare() {
     return { sdp: peer.localDescription.sdp };
   }
 
+  function begin(configuration) {
+    peer = new RTCPeerConnection(configuration);
+    peer.ondatachannel = ({ channel }) => adopt(channel, true);
+  }
+
   const open = ({ label, ...properties }) => adopt(peer.createDataChannel(label, properties), false);
-  peer.ondatachannel = ({ channel }) => adopt(channel, true);
+  begin();
 
   window.requests = {
-    async offer({ channels: wanted }) {
+    async offer({ channels: wanted, media = [], bundlePolicy }) {
+      if (bundlePolicy) begin({ bundlePolicy });
+      media.forEach((kind) => peer.addTransceiver(kind));
       wanted.forEach(open);
       await peer.setLocalDescription();
       return gathered();
@@ -110,7 +117,7 @@ function prepare() {
 }
 
 const [name, trials] = process.argv.slice(2);
-const browser = await start(name, trials);
+const browser = await start(name, { trials });
 const page = await browser.newPage();
 await page.evaluate(prepare);
 console.log(JSON.stringify({ ready: await browser.version() }));

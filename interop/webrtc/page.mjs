@@ -1,18 +1,23 @@
-// Looks at the page of `anabranch web`: usage page.mjs URL [PICTURE]. Loads it, waits for the numbers, moves a slider, and waits until the
-// numbers show it. With PICTURE it also writes PICTURE-wide-light.png and so on. Prints one line of JSON.
+// Looks at the page of `anabranch web`: usage page.mjs chromium|firefox URL [PICTURE]. Loads it, waits for the numbers, moves a slider, and
+// waits until the numbers show it. With PICTURE it also writes PICTURE-wide-light.png and so on. Prints one line of JSON.
+import { networkInterfaces } from 'node:os';
 import { start } from './browser.mjs';
 
-const [url, picture] = process.argv.slice(2);
-const browser = await start('chromium');
+const [name, url, picture] = process.argv.slice(2);
+// The driver emulates the dark scheme in Chromium only.
+const schemes = name === 'chromium' ? ['light', 'dark'] : ['light'];
+// Without addresses other than loopback, no browser connects with its default preferences.
+const usual = Object.values(networkInterfaces()).flat().some(({ internal }) => !internal);
+const browser = await start(name, { usual });
 const page = await browser.newPage();
 const faults = [], requests = [];
 page.on('console', (message) => { if (message.type() === 'error') faults.push(message.text()); });
 page.on('pageerror', (error) => faults.push(error.message));
 page.on('request', (request) => requests.push(request.url()));
 
-// The numbers of each way, in the units of the page: percent, milliseconds.
+// The numbers of each way, in the units of the page: percent, milliseconds. A number that is not there yet is null.
 const numbers = () => page.evaluate(() => {
-  const value = (text) => (text.endsWith(' s') ? 1000 : 1) * Number.parseFloat(text);
+  const value = (text) => (text === '–' ? null : (text.endsWith(' s') ? 1000 : 1) * Number.parseFloat(text));
   const ways = [...document.querySelectorAll('section')];
   return Object.fromEntries(ways.map((way) => [way.id, Object.fromEntries(
     [...way.querySelectorAll('[data-number]')].map((number) => [number.dataset.number, value(number.textContent)]),
@@ -22,20 +27,22 @@ const until = async (condition) => {
   for (;;) {
     const now = await numbers();
     if (await condition(now)) return now;
+    const failure = await page.evaluate(() => document.querySelector('#status.bad')?.textContent);
+    if (failure) throw new Error(`the page says: ${failure}`);
     await new Promise((resolve) => setTimeout(resolve, 200));
   }
 };
-// A number that is not there yet comes as null.
 const known = (now) => Object.values(now).every((way) => way['in-time'] !== null);
 
 await page.goto(url);
 const before = await until((now) => known(now) && now.prioritised.median !== null);
-const widths = {};
+const hidden = {};
 for (const [size, width, height, deviceScaleFactor] of [['wide', 1280, 900, 1], ['phone', 390, 844, 2]]) {
   await page.setViewport({ width, height, deviceScaleFactor });
-  widths[size] = await page.evaluate(() => document.documentElement.scrollWidth);
-  for (const value of ['light', 'dark']) {
-    await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value }]);
+  // A browser may need some of the width for its scroll bar.
+  hidden[size] = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  for (const value of schemes) {
+    if (schemes.length > 1) await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value }]);
     await new Promise((resolve) => setTimeout(resolve, 300));
     if (picture) await page.screenshot({ path: `${picture}-${size}-${value}.png`, fullPage: true });
   }
@@ -50,5 +57,5 @@ const slow = await until((now) => now.prioritised.median >= 150);
 await page.click('#file');
 await until(() => page.$eval('#file-rate', (rate) => rate.textContent === '–'));
 const status = await page.$eval('#status', (line) => line.textContent);
-console.log(JSON.stringify({ before, slow, widths, status, faults, requests }));
+console.log(JSON.stringify({ browser: await browser.version(), before, slow, hidden, status, faults, requests }));
 await browser.close();

@@ -1,9 +1,23 @@
 //! The addresses of this host, and notices of their changes: rtnetlink(7). Linux only; other systems report nothing.
 
+use std::io;
+use std::net::IpAddr;
+
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{Interfaces, host_addresses};
+pub(crate) use linux::Interfaces;
 #[cfg(not(target_os = "linux"))]
-pub(crate) use other::{Interfaces, host_addresses};
+pub(crate) use other::Interfaces;
+
+/// The addresses of all interfaces of this host that are up, without loopback and IPv6 link-local addresses. Linux only.
+///
+/// # Errors
+/// Those of the system; [`io::ErrorKind::Unsupported`] on systems other than Linux.
+pub fn host_addresses() -> io::Result<Vec<IpAddr>> {
+    #[cfg(target_os = "linux")]
+    return linux::host_addresses();
+    #[cfg(not(target_os = "linux"))]
+    return Err(io::ErrorKind::Unsupported.into());
+}
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -53,8 +67,7 @@ mod linux {
         }
     }
 
-    /// The addresses of all interfaces that are up, without loopback and IPv6 link-local addresses.
-    pub(crate) fn host_addresses() -> io::Result<Vec<IpAddr>> {
+    pub(super) fn host_addresses() -> io::Result<Vec<IpAddr>> {
         let up = |flags: InterfaceFlags| {
             flags.contains(InterfaceFlags::IFF_UP) && !flags.contains(InterfaceFlags::IFF_LOOPBACK)
         };
@@ -72,7 +85,6 @@ mod linux {
 #[cfg(not(target_os = "linux"))]
 mod other {
     use std::io;
-    use std::net::IpAddr;
 
     #[derive(Debug)]
     pub(crate) struct Interfaces(());
@@ -85,9 +97,5 @@ mod other {
         pub(crate) async fn changed(&self) {
             std::future::pending().await
         }
-    }
-
-    pub(crate) fn host_addresses() -> io::Result<Vec<IpAddr>> {
-        Err(io::ErrorKind::Unsupported.into())
     }
 }

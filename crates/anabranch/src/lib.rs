@@ -123,6 +123,7 @@ pub use endpoint::Endpoint;
 #[cfg(feature = "dtls")]
 pub use error::DtlsLimit;
 pub use error::{BindError, ConnectError, Explained, ListenError, RecvError, SendError, ShutdownError};
+pub use interfaces::host_addresses;
 pub use into_message::IntoMessage;
 #[cfg(feature = "link")]
 pub use linked_socket::LinkedSocket;

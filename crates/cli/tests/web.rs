@@ -1,11 +1,12 @@
 //! `anabranch web`: its answers to requests, and its page in a browser.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use anabranch::host_addresses;
 use anabranch_datachannel::{ChannelConfig, DataChannel, PeerConnection, SessionConfig, candidate_addresses};
 use anabranch_dtls::Certificate;
 use serde_json::Value;
@@ -29,7 +30,11 @@ struct Server {
 
 impl Server {
     fn start(args: &[&str]) -> Self {
-        let mut command = anabranch(&[&["web", "--listen", "127.0.0.1:0", "--json"], args].concat());
+        Self::start_at("127.0.0.1:0", args)
+    }
+
+    fn start_at(listen: &str, args: &[&str]) -> Self {
+        let mut command = anabranch(&[&["web", "--listen", listen, "--json"], args].concat());
         let mut child = command.spawn().expect("the command starts");
         let mut rest = BufReader::new(child.stdout.take().expect("its output"));
         let running = Running(child);
@@ -77,20 +82,43 @@ impl Server {
         self.request(&format!("POST /offer HTTP/1.1\r\nContent-Type: {kind}"), body)
     }
 
+    /// The addresses of the answer to an offer.
+    fn announced(&self) -> Vec<IpAddr> {
+        let (status, answer) = self.offer("application/sdp", OFFER.as_bytes());
+        assert_eq!(status, 201, "{answer}");
+        let (_, sdp) = answer.split_once("\r\n\r\n").expect("a body");
+        let candidates = candidate_addresses(sdp).expect("addresses");
+        candidates.iter().map(SocketAddr::ip).collect()
+    }
+
     /// A visitor that connects, its channel, and the UDP address of its visit.
     async fn visit(&self) -> (PeerConnection, DataChannel, SocketAddr) {
+        self.visit_at([127, 0, 0, 1].into()).await
+    }
+
+    /// A visitor that has this address alone, and sends to this address alone.
+    async fn visit_at(&self, address: IpAddr) -> (PeerConnection, DataChannel, SocketAddr) {
         let config = SessionConfig::new(Certificate::generate().expect("a certificate"), []);
-        let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a port");
+        let socket = tokio::net::UdpSocket::bind((address, 0)).await.expect("a port");
         let (peer, offer) = PeerConnection::offer(socket, config).expect("an offer");
         let (status, answer) =
             tokio::task::block_in_place(|| self.offer("application/sdp", offer.as_bytes()));
         assert_eq!(status, 201, "{answer}");
         let (_, sdp) = answer.split_once("\r\n\r\n").expect("a body");
-        peer.accept_answer(sdp).expect("an answer");
+        let is_elsewhere =
+            |line: &str| line.starts_with("a=candidate") && !line.contains(&format!(" {address} "));
+        let reachable: String = sdp
+            .split_inclusive('\n')
+            .filter(|line| !is_elsewhere(line))
+            .collect();
+        let candidates = candidate_addresses(&reachable).expect("addresses");
+        let [candidate] = candidates[..] else {
+            panic!("{address} is not once in {sdp}")
+        };
+        peer.accept_answer(&reachable).expect("an answer");
         peer.connected().await.expect("a connection");
         let channel = peer.open(ChannelConfig::new("echo")).await.expect("a channel");
-        let address = candidate_addresses(sdp).expect("addresses")[0];
-        (peer, channel, address)
+        (peer, channel, candidate)
     }
 
     /// Ends the server. Returns the events of its output that were not read, and its log.
@@ -225,6 +253,49 @@ async fn strangers_write_nothing_into_the_log() {
     assert_eq!(log, "");
 }
 
+/// An IPv4 address of this host. `None`, with a message, if it has only loopback addresses: then nothing else can be announced.
+fn host_address() -> Option<IpAddr> {
+    let addresses = host_addresses().unwrap_or_default();
+    let found = addresses.into_iter().find(IpAddr::is_ipv4);
+    if found.is_none() {
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: this host has no IPv4 address but loopback"
+        );
+    }
+    found
+}
+
+/// Firefox has no loopback candidates, and reaches 127.0.0.1 from none of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_on_loopback_announces_the_addresses_of_the_host() {
+    let Some(address) = host_address() else { return };
+    for listen in ["127.0.0.1:0", "0.0.0.0:0"] {
+        let server = Server::start_at(listen, &[]);
+        let announced = server.announced();
+        assert!(
+            announced[0].is_loopback() && announced.contains(&address),
+            "{announced:?}"
+        );
+        for visitor in [address, [127, 0, 0, 1].into()] {
+            let (_peer, channel, _) = server.visit_at(visitor).await;
+            channel.send_text("here").await.expect("it is sent");
+            assert_eq!(channel.recv().await.expect("an echo").bytes, "here");
+        }
+    }
+}
+
+/// A proxy on this machine sends its requests to a loopback address, and its visitors their datagrams to another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn visitors_of_a_proxy_reach_the_given_address() {
+    let Some(address) = host_address() else { return };
+    let server = Server::start(&["--address", &address.to_string()]);
+    assert_eq!(server.announced(), [address]);
+    let (_peer, channel, _) = server.visit_at(address).await;
+    channel.send_text("here").await.expect("it is sent");
+    assert_eq!(channel.recv().await.expect("an echo").bytes, "here");
+}
+
 #[test]
 fn mistakes_name_the_flag() {
     let taken = Server::start(&[]);
@@ -248,7 +319,8 @@ fn mistakes_name_the_flag() {
     }
 }
 
-/// A browser loads the page, moves a slider and sees the numbers change; nothing comes from elsewhere, and a phone is wide enough.
+/// A browser with its default preferences loads the page, moves a slider and sees the numbers change; nothing comes from elsewhere, and a
+/// phone is wide enough. `ANABRANCH_PEER` names the browser: chromium (the default) or firefox.
 #[test]
 fn the_page_compares_ways_in_a_browser() {
     let server = Server::start(&[]);
@@ -259,8 +331,9 @@ fn the_page_compares_ways_in_a_browser() {
         "run scripts/setup, which installs the driver of browsers"
     );
     let script = root.join("interop/webrtc/page.mjs");
+    let browser = std::env::var("ANABRANCH_PEER").unwrap_or("chromium".to_owned());
     let mut command = Command::new("node");
-    command.arg(script).arg(&url).stdin(Stdio::null());
+    command.arg(script).args([&browser, &url]).stdin(Stdio::null());
     // With ANABRANCH_PICTURES, a person can look at the page afterwards.
     if let Some(folder) = std::env::var_os("ANABRANCH_PICTURES") {
         command.arg(PathBuf::from(folder).join("web"));
@@ -273,6 +346,7 @@ fn the_page_compares_ways_in_a_browser() {
     let output = Running(child).output();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let seen: Value = serde_json::from_str(&text(&output.stdout)).expect("JSON");
+    println!("peer: {}", seen["browser"].as_str().expect("its version"));
     assert_eq!(seen["faults"], Value::Array(Vec::new()));
     assert_eq!(seen["status"], "connected, encrypted");
     for request in seen["requests"].as_array().expect("requests") {
@@ -283,8 +357,8 @@ fn the_page_compares_ways_in_a_browser() {
         );
     }
     assert_eq!(
-        (&seen["widths"]["wide"], &seen["widths"]["phone"]),
-        (&1280.into(), &390.into())
+        (&seen["hidden"]["wide"], &seen["hidden"]["phone"]),
+        (&0.into(), &0.into())
     );
     let median = |when: &str| seen[when]["prioritised"]["median"].as_f64().expect("a number");
     assert!(median("slow") > median("before"), "{seen}");

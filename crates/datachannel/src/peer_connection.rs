@@ -67,6 +67,7 @@ struct Shared {
 struct State {
     session: Session,
     is_connected: bool,
+    is_silent: bool,
     end: Option<SessionEnd>,
     accepted: VecDeque<u64>,
     /// The channels that have handles or wait for `accept`. A number of the protocol may belong to several of them one after the other, so
@@ -145,11 +146,12 @@ impl PeerConnection {
             .await
     }
 
-    /// Opens a channel, and waits until the peer confirms it.
+    /// Opens a channel, as soon as everything is set up, and waits until the peer confirms it.
     ///
     /// # Errors
-    /// See [`OpenError`]; [`OpenError::Refused`] if the peer closed the channel at once, or the session ended.
+    /// See [`OpenError`]; [`OpenError::Refused`] if the peer closed the channel at once.
     pub async fn open(&self, config: ChannelConfig) -> Result<DataChannel, OpenError> {
+        self.connected().await.map_err(|_| OpenError::Ended)?;
         let (number, id) = self.shared().with(|state, now| {
             let id = state.session.open(now, config.clone())?;
             let is_open = config.negotiated.is_some();
@@ -157,15 +159,12 @@ impl PeerConnection {
         })?;
         let channel = self.channel(number, id);
         let opened = self.shared().when(|state, _| match state.channels.get(&number) {
-            Some(channel) if channel.is_open => Some(true),
-            Some(channel) if !channel.is_closed && state.end.is_none() => None,
-            _ => Some(false),
+            Some(channel) if channel.is_open => Some(Ok(())),
+            _ if state.end.is_some() => Some(Err(OpenError::Ended)),
+            Some(channel) if !channel.is_closed => None,
+            _ => Some(Err(OpenError::Refused)),
         });
-        if opened.await {
-            Ok(channel)
-        } else {
-            Err(OpenError::Refused)
-        }
+        opened.await.map(|()| channel)
     }
 
     /// The next channel that the peer opened; `None` after the end. Cancel safe.
@@ -181,6 +180,48 @@ impl PeerConnection {
     /// The end of the session. Cancel safe.
     pub async fn closed(&self) -> SessionEnd {
         self.shared().when(|state, _| state.end.clone()).await
+    }
+
+    /// Looks for new routes to the peer, as after a change of the network ([`Session::restart_ice`]). Returns an offer for the peer; its answer
+    /// goes to [`PeerConnection::accept_answer`].
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub fn restart_ice(&self) -> Result<String, SessionError> {
+        self.shared()
+            .with(|state, now| state.session.restart_ice(now, &[]))
+    }
+
+    /// A further offer of the peer, as for an ICE restart ([`Session::accept_offer`]). Returns the answer.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub fn accept_offer(&self, offer: &str) -> Result<String, SessionError> {
+        self.shared()
+            .with(|state, now| state.session.accept_offer(now, offer))
+    }
+
+    /// A candidate of the peer that is not in its description ([`Session::add_candidate`]).
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub fn add_candidate(&self, candidate: &str) -> Result<(), SessionError> {
+        self.shared()
+            .with(|state, now| state.session.add_candidate(now, candidate))
+    }
+
+    /// Waits until nothing has been heard of the peer for 10 s ([`SessionEvent::Silent`]), or the session has ended. Then an ICE restart may
+    /// find another route. Cancel safe.
+    pub async fn silent(&self) {
+        self.shared()
+            .when(|state, _| (state.is_silent || state.end.is_some()).then_some(()))
+            .await;
+    }
+
+    /// Ends the connection when the peer has acknowledged all messages, and waits for the end ([`Session::shutdown`]).
+    pub async fn shutdown(&self) -> SessionEnd {
+        self.shared().with(|state, now| state.session.shutdown(now));
+        self.closed().await
     }
 
     /// Closes the connection at once. Messages that the peer has not acknowledged may be lost.
@@ -212,6 +253,7 @@ impl PeerConnection {
         let state = State {
             session,
             is_connected: false,
+            is_silent: false,
             end: None,
             accepted: VecDeque::new(),
             channels: BTreeMap::new(),
@@ -585,6 +627,8 @@ impl State {
     fn on_event(&mut self, event: SessionEvent) {
         match event {
             SessionEvent::Connected => self.is_connected = true,
+            SessionEvent::Silent => self.is_silent = true,
+            SessionEvent::Heard => self.is_silent = false,
             SessionEvent::Closed(end) => self.end = Some(end),
             SessionEvent::Channel(ChannelEvent::Opened(id)) => {
                 if let Some(channel) = self.known(id) {

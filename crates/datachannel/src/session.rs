@@ -9,13 +9,14 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use anabranch_dtls::{DtlsConfig, DtlsError, Effects, Peers};
+use anabranch_dtls::{DtlsConfig, DtlsError, Effects, Fingerprint, Peers};
 use anabranch_proto::{Association, CloseReason, Event, PathError, PathId};
 use bytes::Bytes;
+use is::Candidate;
 
 use crate::channels::{ChannelEvent, ChannelId, ChannelMessage, ChannelSendError, Channels, OpenError, Role};
 use crate::config::ChannelConfig;
-use crate::sdp::{Description, SdpError, Sections, Setup};
+use crate::sdp::{Description, SdpError, Sections, Setup, read_candidate};
 use crate::session_config::{SessionConfig, SessionError};
 use route::{Route, RouteEvent};
 use stack::{SCTP_PORT, Stack};
@@ -31,7 +32,7 @@ pub enum SessionEnd {
     Dtls(DtlsError),
     /// The association ended.
     Sctp(CloseReason),
-    /// No path to the peer works.
+    /// No path to the peer works: nothing was heard of it for 30 s.
     Unreachable,
     /// This side closed it.
     Closed,
@@ -45,6 +46,11 @@ pub enum SessionEvent {
     Connected,
     /// An event of the channels.
     Channel(ChannelEvent),
+    /// Nothing was heard of the peer for 10 s. The session goes on if the peer is heard within 30 s (RFC 7675), or after
+    /// [`Session::restart_ice`], from which the time counts again.
+    Silent,
+    /// The peer was silent, and is heard again.
+    Heard,
     /// The session has ended. There are no later events.
     Closed(SessionEnd),
 }
@@ -85,12 +91,20 @@ pub struct Session {
     channels: Channels,
     role: Role,
     peer_port: u16,
-    offered: Option<Description>,
+    /// The certificates that the peer may have. None before its description is known.
+    trusted: Vec<Fingerprint>,
+    /// The sections of the last offer of either side.
+    sections: Sections,
+    awaits_answer: bool,
+    /// The number of this session in its descriptions, and the version of the last one (RFC 8866 §5.2).
+    origin: (u64, u64),
+    /// Whether the application asked for a graceful end.
+    is_shutting_down: bool,
     datagrams: VecDeque<Datagram>,
     events: VecDeque<SessionEvent>,
     is_connected: bool,
     ended: bool,
-    /// The end, until it is told after all other events.
+    /// The end, until the application was told: it is the last event.
     end: Option<SessionEnd>,
     config: SessionConfig,
     /// The output of DTLS, whose memory is used again.
@@ -114,10 +128,9 @@ impl Session {
     /// See [`SessionError`].
     pub fn offer(now: Instant, config: SessionConfig) -> Result<(Self, String), SessionError> {
         let mut session = Self::new(now, config)?;
-        let offer = session.describe(Setup::ActPass, Sections::alone());
-        let text = offer.write(random_number()?);
-        session.offered = Some(offer);
-        Ok((session, text))
+        session.awaits_answer = true;
+        let offer = session.describe(Setup::ActPass);
+        Ok((session, offer))
     }
 
     /// Begins a session with the answer to a peer's offer.
@@ -136,12 +149,13 @@ impl Session {
             Setup::Active => Role::Client,
             _ => Role::Server,
         };
-        let answer = session.describe(setup, offer.sections.clone());
         session.begin(now, &offer, role, false)?;
-        Ok((session, answer.write(random_number()?)))
+        session.sections = offer.sections;
+        let answer = session.describe(setup);
+        Ok((session, answer))
     }
 
-    /// The peer's answer to this side's offer.
+    /// The peer's answer to this side's offer, or to that of [`Session::restart_ice`].
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -152,10 +166,74 @@ impl Session {
             Setup::Passive => Role::Client,
             Setup::ActPass => return Err(SdpError::Setup.into()),
         };
-        if self.offered.take().is_none() {
+        if !self.awaits_answer {
             return Err(SessionError::NoAnswerExpected);
         }
-        self.begin(now, &answer, role, true)
+        answer.sections.check_answer(&self.sections)?;
+        if self.trusted.is_empty() {
+            self.begin(now, &answer, role, true)?;
+        } else {
+            self.check_peer(&answer)?;
+            self.route.accept_restart(now, &answer);
+            self.after_route(now);
+        }
+        self.awaits_answer = false;
+        Ok(())
+    }
+
+    /// Looks for new routes to the peer, as after a change of the network, or after [`SessionEvent::Silent`] (ICE restart, RFC 8445 §9).
+    /// `local` are the addresses at which this side receives from now on; none if they have not changed. Returns an offer for the peer,
+    /// whose answer goes to [`Session::accept_answer`]. Data takes the former route until a new one is found.
+    ///
+    /// # Errors
+    /// See [`SessionError`]; [`SessionError::NotBegun`] before the peer's description is known, and after the end.
+    pub fn restart_ice(&mut self, now: Instant, local: &[SocketAddr]) -> Result<String, SessionError> {
+        if self.trusted.is_empty() || self.ended {
+            return Err(SessionError::NotBegun);
+        }
+        self.route.offer_restart(now, local)?;
+        self.awaits_answer = true;
+        Ok(self.describe(Setup::ActPass))
+    }
+
+    /// A further offer of the peer in a session that has begun, as for an ICE restart. Returns the answer. An own offer that waits for its
+    /// answer is withdrawn: if both sides make one at the same time, the application decides which side does not pass on the other's.
+    ///
+    /// # Errors
+    /// See [`SessionError`]; [`SessionError::OtherPeer`] if the offer is that of another session of the peer.
+    pub fn accept_offer(&mut self, now: Instant, offer: &str) -> Result<String, SessionError> {
+        let offer = Description::read(offer)?;
+        if self.trusted.is_empty() || self.ended {
+            return Err(SessionError::NotBegun);
+        }
+        self.check_peer(&offer)?;
+        self.awaits_answer = false;
+        self.route.answer(now, &offer)?;
+        self.after_route(now);
+        let setup = match self.role {
+            Role::Client => Setup::Active,
+            Role::Server => Setup::Passive,
+        };
+        self.sections = offer.sections;
+        Ok(self.describe(setup))
+    }
+
+    /// A candidate of the peer that is not in its description (trickle ICE, RFC 8838): the line `candidate:…`, with or without `a=`. An empty
+    /// text says that there are no more. Candidates that cannot be used are ignored: those over TCP, with names of mDNS, or of a former
+    /// description.
+    ///
+    /// # Errors
+    /// [`SdpError::Attribute`] if the line is no candidate, and [`SessionError::NotBegun`] before the peer's description is known.
+    pub fn add_candidate(&mut self, now: Instant, candidate: &str) -> Result<(), SessionError> {
+        if self.trusted.is_empty() {
+            return Err(SessionError::NotBegun);
+        }
+        if let Some(candidate) = candidate_of(candidate)? {
+            self.route.add_candidate(candidate);
+            self.route.handle_timeout(now);
+            self.after_route(now);
+        }
+        Ok(())
     }
 
     /// A datagram arrived at the local address `destination`. Datagrams of strangers have no effect.
@@ -320,12 +398,26 @@ impl Session {
         }
     }
 
+    /// Ends the session when the peer has acknowledged all messages: the channels take no more. If the peer does not acknowledge them, the
+    /// session ends nevertheless (`Config::shutdown_guard`). A session that is not connected ends at once.
+    pub fn shutdown(&mut self, now: Instant) {
+        let Some((association, at)) = self.sctp.association_at(now) else {
+            return self.close(now);
+        };
+        association.shutdown(at);
+        self.is_shutting_down = true;
+    }
+
     /// Ends the session at once: the peer is told by ABORT and close_notify.
     pub fn close(&mut self, now: Instant) {
         if let Some((association, at)) = self.sctp.association_at(now) {
             association.abort(at, Bytes::from_static(b"closed"));
         }
-        // The ABORT is before close_notify.
+        self.close_below(now);
+    }
+
+    /// Ends DTLS after SCTP: the last packet is before close_notify.
+    fn close_below(&mut self, now: Instant) {
         let mut buffer = Vec::new();
         while let Some(transmit) = self.transmit(now, &mut buffer, 1) {
             self.datagrams.extend(transmit.map(|transmit| Datagram {
@@ -361,7 +453,11 @@ impl Session {
             channels: Channels::new(Role::Client, config.limits),
             role: Role::Client,
             peer_port: SCTP_PORT,
-            offered: None,
+            trusted: Vec::new(),
+            sections: Sections::alone(),
+            awaits_answer: false,
+            origin: (random_number()?, 1),
+            is_shutting_down: false,
             datagrams: VecDeque::new(),
             events: VecDeque::new(),
             is_connected: false,
@@ -372,17 +468,35 @@ impl Session {
         })
     }
 
-    fn describe(&self, setup: Setup, sections: Sections) -> Description {
-        Description {
+    /// The next description of this side.
+    fn describe(&mut self, setup: Setup) -> String {
+        let (id, version) = self.origin;
+        self.origin.1 += 1;
+        let description = Description {
             credentials: self.route.credentials(),
             is_lite: self.route.is_lite(),
-            fingerprint: self.config.certificate.fingerprint(),
+            fingerprints: vec![self.config.certificate.fingerprint()],
             setup,
             sctp_port: SCTP_PORT,
             max_message: self.config.limits.max_message,
             candidates: self.route.candidates(),
-            sections,
+            sections: self.sections.clone(),
+        };
+        description.write(id, version)
+    }
+
+    /// A further description must be of the same DTLS connection.
+    fn check_peer(&self, peer: &Description) -> Result<(), SessionError> {
+        let may_be = match peer.setup {
+            Setup::ActPass => true,
+            Setup::Active => self.role == Role::Server,
+            Setup::Passive => self.role == Role::Client,
+        };
+        let is_known = |fingerprint| self.trusted.contains(fingerprint);
+        if !may_be || !peer.fingerprints.iter().any(is_known) {
+            return Err(SessionError::OtherPeer);
         }
+        Ok(())
     }
 
     /// Both descriptions are known.
@@ -394,8 +508,9 @@ impl Session {
         offered: bool,
     ) -> Result<(), SessionError> {
         self.route.begin(now, peer, offered)?;
-        let trust = DtlsConfig::new(self.config.certificate.clone()).trust(peer.fingerprint);
+        let trust = DtlsConfig::new(self.config.certificate.clone()).trust(peer.fingerprints.clone());
         self.dtls = Some(Peers::new(trust));
+        self.trusted.clone_from(&peer.fingerprints);
         self.role = role;
         self.peer_port = peer.sctp_port;
         let mut limits = self.config.limits;
@@ -411,12 +526,30 @@ impl Session {
         }
         while let Some(event) = self.route.poll_event() {
             match event {
-                RouteEvent::Nominated if self.role == Role::Client && !self.ended => {
-                    self.on_dtls(now, |dtls, effects| dtls.connect(now, (), effects));
+                RouteEvent::Nominated { changed } => {
+                    if self.role == Role::Client && !self.ended {
+                        self.on_dtls(now, |dtls, effects| dtls.connect(now, (), effects));
+                    }
+                    if let Some((association, at)) = self.sctp.association_at(now).filter(|_| changed) {
+                        association.handle_route_change(at, PathId(0));
+                    }
                 }
-                RouteEvent::Nominated => {}
+                RouteEvent::Silent => self.tell(SessionEvent::Silent),
+                RouteEvent::Heard => {
+                    if let Some((association, at)) = self.sctp.association_at(now) {
+                        // Its answer ends the back-off of SCTP's timers. The path exists.
+                        let _ = association.request_heartbeat(at, PathId(0));
+                    }
+                    self.tell(SessionEvent::Heard);
+                }
                 RouteEvent::Unreachable => self.lose(now, SessionEnd::Unreachable),
             }
+        }
+    }
+
+    fn tell(&mut self, event: SessionEvent) {
+        if !self.ended {
+            self.events.push_back(event);
         }
     }
 
@@ -465,11 +598,10 @@ impl Session {
                 self.channels.handle_event(association, at, &event);
             }
             match event {
-                Event::Established { .. }
-                    if !self.ended && !std::mem::replace(&mut self.is_connected, true) =>
-                {
-                    self.events.push_back(SessionEvent::Connected);
+                Event::Established { .. } if !std::mem::replace(&mut self.is_connected, true) => {
+                    self.tell(SessionEvent::Connected);
                 }
+                Event::Closed(CloseReason::Shutdown) if self.is_shutting_down => self.close_below(now),
                 Event::Closed(reason) => self.end(SessionEnd::Sctp(reason)),
                 _ => {}
             }
@@ -525,6 +657,20 @@ impl Session {
             self.end = Some(end);
         }
     }
+}
+
+/// The candidate of a line; `None` if it cannot be used, or ends the list.
+fn candidate_of(line: &str) -> Result<Option<Candidate>, SdpError> {
+    let line = line.trim();
+    let attribute = line.strip_prefix("a=").unwrap_or(line);
+    if attribute.is_empty() || attribute == "end-of-candidates" {
+        return Ok(None);
+    }
+    let is_candidate = attribute.starts_with("candidate:") && attribute.split(' ').nth(6) == Some("typ");
+    if !is_candidate {
+        return Err(SdpError::Attribute("candidate"));
+    }
+    Ok(read_candidate(line))
 }
 
 fn random_number() -> Result<u64, SessionError> {

@@ -80,6 +80,12 @@ pub enum SessionError {
     /// The system has no random numbers.
     #[error("no random numbers: {0}")]
     Random(String),
+    /// The peer's description is not known yet, or the session has ended.
+    #[error("the session has no description of the peer, or has ended")]
+    NotBegun,
+    /// The offer or answer has another certificate or another role in DTLS than before.
+    #[error("the description is of another DTLS connection; begin a new session with it")]
+    OtherPeer,
     /// The session does not wait for an answer.
     #[error("the session does not wait for an answer")]
     NoAnswerExpected,

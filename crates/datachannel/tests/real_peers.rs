@@ -321,6 +321,53 @@ async fn a_peer_that_answers_exchanges_messages() {
     channels_and_messages(false).await;
 }
 
+/// The peer offers audio and video beside the data channels, with this bundle policy. First its offer has candidates, then it has none, as
+/// that of a peer that trickles.
+async fn audio_and_video_too(policy: &str) {
+    exchange_beside_audio_and_video(policy, false).await;
+    // aiortc does not trickle: it takes no answer in which bundled sections share their transport attributes.
+    if std::env::var("ANABRANCH_PEER").is_ok_and(|name| name == "aiortc") {
+        return;
+    }
+    exchange_beside_audio_and_video(policy, true).await;
+}
+
+async fn exchange_beside_audio_and_video(policy: &str, trickles: bool) {
+    let mut peer = Peer::start();
+    let offer = peer.sdp(&json!({
+        "do": "offer", "channels": [{ "label": "first" }], "media": ["audio", "video"], "bundlePolicy": policy
+    }));
+    for kind in ["m=audio ", "m=video ", "m=application "] {
+        assert!(offer.contains(kind), "{offer}");
+    }
+    let socket = socket(address(&offer)).await;
+    let stays = |line: &&str| !trickles || !line.contains("candidate");
+    let offer: String = offer.split_inclusive('\n').filter(stays).collect();
+    let (connection, answer) = PeerConnection::answer(socket, config().ice_lite(true), &offer).unwrap();
+    assert!(answer.contains("m=video 0 "), "{answer}");
+    peer.ask(&json!({ "do": "accept", "sdp": answer }));
+    let ours = Ours::new(connection, &offer);
+    within(ours.connection.connected()).await.expect("connected");
+    peer.echoes("first", "text", &[1, 16_384]);
+    let channel = within(ours.connection.open(ChannelConfig::new("ours")))
+        .await
+        .unwrap();
+    channel.send_text("hello").await.unwrap();
+    assert_eq!(within(channel.recv()).await.unwrap().bytes, "hello");
+}
+
+/// This side rejects audio and video, and the peer accepts that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_offers_audio_and_video_too_exchanges_messages() {
+    audio_and_video_too("balanced").await;
+}
+
+/// RFC 9143 §7.1.3: the data channels are on the transport of the first section, which is not rejected.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_bundles_audio_and_video_exchanges_messages() {
+    audio_and_video_too("max-bundle").await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_peer_that_vanishes_is_found_missing() {
     let mut peer = Peer::start();

@@ -11,6 +11,7 @@ use anabranch_datachannel::{
     SessionConfig, SessionEnd, SessionError, SessionEvent,
 };
 use anabranch_dtls::{Certificate, DtlsConfig, DtlsError, Effects, Peers};
+use anabranch_proto::CloseReason;
 use bytes::Bytes;
 use common::Told;
 use is::stun::{StunMessage, TransId};
@@ -23,6 +24,11 @@ fn address(side: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1 + side as u8], 4000 + side as u16))
 }
 
+/// The address of a side after a change of its network.
+fn moved(side: usize) -> SocketAddr {
+    SocketAddr::from(([10, 0, 1, 1 + side as u8], 4000 + side as u16))
+}
+
 fn config(side: usize) -> SessionConfig {
     SessionConfig::new(Certificate::generate().unwrap(), [address(side)])
 }
@@ -32,6 +38,8 @@ fn config(side: usize) -> SessionConfig {
 enum Seen {
     Connected,
     Channel(Told),
+    Silent,
+    Heard,
     Closed(SessionEnd),
 }
 
@@ -40,6 +48,8 @@ impl Seen {
         match event {
             SessionEvent::Connected => Some(Self::Connected),
             SessionEvent::Channel(event) => Told::of(event).map(Self::Channel),
+            SessionEvent::Silent => Some(Self::Silent),
+            SessionEvent::Heard => Some(Self::Heard),
             SessionEvent::Closed(end) => Some(Self::Closed(end)),
             _ => None,
         }
@@ -56,18 +66,20 @@ struct Pair {
 
 impl Pair {
     fn new(offerer: SessionConfig, answerer: SessionConfig) -> Self {
-        Self::changed(offerer, answerer, |answer| answer)
+        Self::changed(offerer, answerer, |offer| offer, |answer| answer)
     }
 
+    /// With another text of the offer and of the answer.
     fn changed(
         offerer: SessionConfig,
         answerer: SessionConfig,
-        change: impl FnOnce(String) -> String,
+        change_offer: impl FnOnce(String) -> String,
+        change_answer: impl FnOnce(String) -> String,
     ) -> Self {
         let now = Instant::now();
         let (mut offers, offer) = Session::offer(now, offerer).unwrap();
-        let (answers, answer) = Session::answer(now, answerer, &offer).unwrap();
-        offers.accept_answer(now, &change(answer)).unwrap();
+        let (answers, answer) = Session::answer(now, answerer, &change_offer(offer)).unwrap();
+        offers.accept_answer(now, &change_answer(answer)).unwrap();
         Self::of(now, [offers, answers])
     }
 
@@ -93,7 +105,7 @@ impl Pair {
                 events.extend(Seen::of(event));
             }
             while let Some(datagram) = self.sides[side].poll_datagram(self.now) {
-                assert_eq!(datagram.source, address(side));
+                assert!([address(side), moved(side)].contains(&datagram.source));
                 self.longest = self.longest.max(datagram.bytes.len());
                 self.wire.push_back(datagram);
             }
@@ -106,8 +118,9 @@ impl Pair {
         loop {
             self.pump();
             if let Some(datagram) = self.wire.pop_front() {
-                let to = usize::from(datagram.destination == address(ANSWERER));
-                if keep(&datagram) && datagram.destination == address(to) {
+                let owns = |side: usize| [address(side), moved(side)].contains(&datagram.destination);
+                let to = usize::from(owns(ANSWERER));
+                if keep(&datagram) && owns(to) {
                     self.sides[to].handle_datagram(
                         self.now,
                         datagram.source,
@@ -231,10 +244,11 @@ fn a_peer_with_another_certificate_is_refused() {
     let other = Certificate::generate().unwrap().fingerprint();
     let theirs = config(ANSWERER);
     let print = theirs.certificate.fingerprint().to_string();
-    let mut pair = Pair::changed(config(OFFERER), theirs, |answer| {
+    let change = |answer: String| {
         assert!(answer.contains(&print));
         answer.replace(&print, &other.to_string())
-    });
+    };
+    let mut pair = Pair::changed(config(OFFERER), theirs, |offer| offer, change);
     pair.settle();
     let events = pair.take(OFFERER);
     assert!(
@@ -245,6 +259,65 @@ fn a_peer_with_another_certificate_is_refused() {
         "{events:?}"
     );
     assert!(!pair.take(ANSWERER).contains(&Seen::Connected));
+}
+
+/// RFC 8122 §5: a peer may announce several certificates, and several hashes of each. It has one of them.
+#[test]
+fn one_of_several_fingerprints_is_that_of_the_peer() {
+    let other = Certificate::generate().unwrap().fingerprint();
+    let line = |print: &str| format!("a=fingerprint:sha-256 {print}\r\n");
+    let sha512 = format!("a=fingerprint:sha-512 {}\r\n", "AB:".repeat(63) + "AB");
+    for [before, after] in [
+        [sha512.clone(), String::new()],
+        [line(&other.to_string()), String::new()],
+        [sha512.clone(), line(&other.to_string())],
+    ] {
+        let (ours, theirs) = (config(OFFERER), config(ANSWERER));
+        let among = |own: &SessionConfig| {
+            let own = line(&own.certificate.fingerprint().to_string());
+            let all = format!("{before}{own}{after}");
+            move |text: String| text.replace(&own, &all)
+        };
+        let (offer, answer) = (among(&ours), among(&theirs));
+        let mut pair = Pair::changed(ours, theirs, offer, answer);
+        pair.settle();
+        for side in [OFFERER, ANSWERER] {
+            assert_eq!(pair.take(side), [Seen::Connected], "{before}{after}");
+        }
+    }
+}
+
+/// RFC 9143 §7.1.3: the offer has audio too, whose section has the transport attributes of both.
+#[test]
+fn a_bundle_only_section_connects() {
+    const DATA: &str =
+        "m=application 4000 UDP/DTLS/SCTP webrtc-datachannel\r\nc=IN IP4 10.0.0.1\r\na=mid:0\r\n";
+    let with_audio = |offer: String| {
+        assert!(offer.contains(DATA), "{offer}");
+        let audio = "m=audio 9 UDP/TLS/RTP/SAVPF 0\r\nc=IN IP4 0.0.0.0\r\na=mid:a\r\n";
+        let data = DATA.replace("application 4000", "application 0");
+        let offer = offer
+            .replace("BUNDLE 0", "BUNDLE a 0")
+            .replace(DATA, audio)
+            .replace("a=sctp-port:5000\r\n", "");
+        format!("{offer}{data}a=bundle-only\r\na=sctp-port:5000\r\n")
+    };
+    // The offer of this side had one section.
+    let without_audio = |answer: String| {
+        let (start, rest) = answer.split_once("m=audio 4001 ").expect("the transport");
+        let (audio, data) = rest.split_once("m=application 4001 ").expect("data channels");
+        let is_transport = |line: &&str| {
+            let names = ["a=ice-", "a=fingerprint:", "a=setup:", "a=candidate:"];
+            names.iter().any(|name| line.starts_with(name))
+        };
+        let transport: String = audio.split_inclusive("\r\n").filter(is_transport).collect();
+        format!("{start}m=application 4001 {data}{transport}")
+    };
+    let mut pair = Pair::changed(config(OFFERER), config(ANSWERER), with_audio, without_audio);
+    pair.settle();
+    for side in [OFFERER, ANSWERER] {
+        assert_eq!(pair.take(side), [Seen::Connected], "{side}");
+    }
 }
 
 #[test]
@@ -302,7 +375,7 @@ fn the_end_is_the_last_event() {
         pair.run(Duration::from_secs(120), |_| !vanishes);
         for side in [OFFERER, ANSWERER] {
             let told = pair.take(side);
-            let [Seen::Channel(Told::Closed(closed)), Seen::Closed(_)] = told[..] else {
+            let [.., Seen::Channel(Told::Closed(closed)), Seen::Closed(_)] = told[..] else {
                 panic!("{vanishes}, {side}: {told:?}");
             };
             assert_eq!(closed, id);
@@ -592,4 +665,246 @@ fn mistakes_are_errors() {
         offers.accept_answer(now, &answer),
         Err(SessionError::NoAnswerExpected)
     ));
+}
+
+/// Whether one side only answers checks: neither, the offerer, the answerer.
+const LITE: [[bool; 2]; 3] = [[false, false], [true, false], [false, true]];
+
+/// A session with an open channel.
+fn with_channel([offerer, answerer]: [bool; 2]) -> (Pair, ChannelId) {
+    let mut pair = connected(
+        config(OFFERER).ice_lite(offerer),
+        config(ANSWERER).ice_lite(answerer),
+    );
+    let id = pair.sides[OFFERER]
+        .open(pair.now, ChannelConfig::new("x"))
+        .unwrap();
+    pair.settle();
+    pair.take(OFFERER);
+    pair.take(ANSWERER);
+    (pair, id)
+}
+
+/// Both sides have sent something, and it arrives within this time.
+fn assert_arrives(pair: &mut Pair, id: ChannelId, time: Duration, mut keep: impl FnMut(&Datagram) -> bool) {
+    pair.run(time, &mut keep);
+    for side in [OFFERER, ANSWERER] {
+        let seen = pair.take(side);
+        let arrived = Seen::Channel(Told::Message(id, message(b"are you there?")));
+        assert!(seen.contains(&arrived), "{side}: {seen:?}");
+        assert!(
+            !seen.iter().any(|seen| matches!(seen, Seen::Closed(_))),
+            "{side}: {seen:?}"
+        );
+    }
+}
+
+fn ask(pair: &mut Pair, id: ChannelId) {
+    for side in [OFFERER, ANSWERER] {
+        pair.send(side, id, "are you there?");
+    }
+}
+
+/// RFC 7675 §5.1: consent lasts 30 s. SCTP's timers do not wait for the end of their back-off.
+#[test]
+fn a_cut_of_25_s_does_not_end_a_session() {
+    for lite in LITE {
+        let (mut pair, id) = with_channel(lite);
+        ask(&mut pair, id);
+        pair.run(Duration::from_secs(25), |_| false);
+        for side in [OFFERER, ANSWERER] {
+            assert_eq!(pair.take(side), [Seen::Silent], "{lite:?}");
+        }
+        assert_arrives(&mut pair, id, Duration::from_secs(5), |_| true);
+        pair.run(Duration::from_secs(60), |_| true);
+        for side in [OFFERER, ANSWERER] {
+            assert_eq!(pair.take(side), [], "{lite:?}");
+        }
+    }
+}
+
+/// `side` makes an offer of an ICE restart, and the peer answers it.
+fn restart(pair: &mut Pair, side: usize, local: &[SocketAddr]) {
+    let offer = pair.sides[side].restart_ice(pair.now, local).unwrap();
+    let answer = pair.sides[1 - side].accept_offer(pair.now, &offer).unwrap();
+    pair.sides[side].accept_answer(pair.now, &answer).unwrap();
+}
+
+/// The network of one side is gone for 25 s. Then this side has another address.
+#[test]
+fn an_ice_restart_finds_another_route() {
+    for (lite, side) in LITE
+        .into_iter()
+        .flat_map(|lite| [(lite, OFFERER), (lite, ANSWERER)])
+    {
+        let (mut pair, id) = with_channel(lite);
+        ask(&mut pair, id);
+        pair.run(Duration::from_secs(25), |_| false);
+        let works = |datagram: &Datagram| ![datagram.source, datagram.destination].contains(&address(side));
+        restart(&mut pair, side, &[moved(side)]);
+        assert_arrives(&mut pair, id, Duration::from_secs(5), works);
+        ask(&mut pair, id);
+        assert_arrives(&mut pair, id, Duration::from_secs(60), works);
+    }
+}
+
+/// The side whose network has not changed may restart ICE too.
+#[test]
+fn an_ice_restart_by_the_other_side_brings_a_session_back() {
+    for (lite, side) in LITE
+        .into_iter()
+        .flat_map(|lite| [(lite, OFFERER), (lite, ANSWERER)])
+    {
+        let (mut pair, id) = with_channel(lite);
+        ask(&mut pair, id);
+        pair.run(Duration::from_secs(25), |_| false);
+        restart(&mut pair, side, &[]);
+        assert_arrives(&mut pair, id, Duration::from_secs(5), |_| true);
+    }
+}
+
+/// The former route carries data until the new one is chosen, also if nobody answers the offer.
+#[test]
+fn a_restart_that_is_not_answered_changes_nothing() {
+    let (mut pair, id) = with_channel([false, false]);
+    let offer = pair.sides[OFFERER].restart_ice(pair.now, &[]).unwrap();
+    ask(&mut pair, id);
+    assert_arrives(&mut pair, id, Duration::from_secs(60), |_| true);
+    // The peer restarts as well: its offer wins, and the late answer to the other one is refused.
+    restart(&mut pair, ANSWERER, &[]);
+    let (_, answer) = Session::answer(pair.now, config(ANSWERER), &offer).unwrap();
+    let late = pair.sides[OFFERER].accept_answer(pair.now, &answer);
+    assert!(matches!(late, Err(SessionError::NoAnswerExpected)), "{late:?}");
+    ask(&mut pair, id);
+    assert_arrives(&mut pair, id, Duration::from_secs(60), |_| true);
+}
+
+/// The checks of the restart are lost. The former route still has the peer's consent.
+#[test]
+fn a_restart_that_finds_no_route_changes_nothing() {
+    let (mut pair, id) = with_channel([false, false]);
+    let offer = pair.sides[OFFERER].restart_ice(pair.now, &[]).unwrap();
+    let answer = pair.sides[ANSWERER].accept_offer(pair.now, &offer).unwrap();
+    pair.sides[OFFERER].accept_answer(pair.now, &answer).unwrap();
+    let ufrag = |text: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix("a=ice-ufrag:"));
+        line.unwrap().trim().as_bytes().to_vec()
+    };
+    let (ours, theirs) = (ufrag(&offer), ufrag(&answer));
+    let contains = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
+    let old = |datagram: &Datagram| !contains(&datagram.bytes, &ours) || !contains(&datagram.bytes, &theirs);
+    pair.run(Duration::from_secs(25), old);
+    for side in [OFFERER, ANSWERER] {
+        assert_eq!(pair.take(side), []);
+    }
+    ask(&mut pair, id);
+    assert_arrives(&mut pair, id, Duration::from_secs(1), old);
+    pair.run(Duration::from_secs(60), |_| true);
+    for side in [OFFERER, ANSWERER] {
+        assert_eq!(pair.take(side), []);
+    }
+}
+
+/// A further offer is of the same DTLS connection, or belongs to another session.
+#[test]
+fn offers_of_another_connection_are_refused() {
+    let (mut pair, id) = with_channel([false, false]);
+    let (_, stranger) = Session::offer(pair.now, config(OFFERER)).unwrap();
+    let refused = pair.sides[ANSWERER].accept_offer(pair.now, &stranger);
+    assert!(matches!(refused, Err(SessionError::OtherPeer)), "{refused:?}");
+    let offer = pair.sides[OFFERER].restart_ice(pair.now, &[]).unwrap();
+    // The answerer is the DTLS server.
+    let other_role = offer.replace("a=setup:actpass", "a=setup:passive");
+    let refused = pair.sides[ANSWERER].accept_offer(pair.now, &other_role);
+    assert!(matches!(refused, Err(SessionError::OtherPeer)), "{refused:?}");
+    ask(&mut pair, id);
+    assert_arrives(&mut pair, id, Duration::from_secs(5), |_| true);
+    let (mut early, offer) = Session::offer(pair.now, config(OFFERER)).unwrap();
+    for refused in [
+        early.restart_ice(pair.now, &[]),
+        early.accept_offer(pair.now, &offer),
+    ] {
+        assert!(matches!(refused, Err(SessionError::NotBegun)), "{refused:?}");
+    }
+}
+
+/// Trickle ICE (RFC 8838): candidates follow the descriptions.
+#[test]
+fn candidates_may_come_after_the_descriptions() {
+    let now = Instant::now();
+    let without = |text: &str| -> String {
+        text.split_inclusive('\n')
+            .filter(|line| !line.contains("candidate"))
+            .collect()
+    };
+    for late in [OFFERER, ANSWERER] {
+        let (mut offers, offer) = Session::offer(now, config(OFFERER)).unwrap();
+        let (answers, answer) = Session::answer(now, config(ANSWERER), &without(&offer)).unwrap();
+        let early = offers.add_candidate(now, "");
+        assert!(matches!(early, Err(SessionError::NotBegun)), "{early:?}");
+        offers.accept_answer(now, &without(&answer)).unwrap();
+        let mut pair = Pair::of(now, [offers, answers]);
+        // Names of mDNS may take any time.
+        pair.run(Duration::from_secs(90), |_| true);
+        assert_eq!((pair.take(OFFERER), pair.take(ANSWERER)), (vec![], vec![]));
+        let theirs = if late == OFFERER { answer } else { offer };
+        let lines: Vec<&str> = theirs.lines().filter(|line| line.contains("candidate")).collect();
+        assert!(lines.len() > 1, "{theirs}");
+        for line in lines {
+            pair.sides[late].add_candidate(pair.now, line).unwrap();
+        }
+        let ignored = [
+            "",
+            "candidate:1 1 udp 2113937151 0a0b0c0d-0000-0000-0000-000000000000.local 5 typ host",
+            "candidate:1 1 tcp 1518280447 192.0.2.1 9 typ host tcptype active",
+        ];
+        for line in ignored {
+            pair.sides[late].add_candidate(pair.now, line).unwrap();
+        }
+        for wrong in [
+            "candidate:",
+            "candidate:1 1 udp 2113937151 192.0.2.1 5",
+            "a=mid:0",
+        ] {
+            let wrong = pair.sides[late].add_candidate(pair.now, wrong);
+            assert!(matches!(wrong, Err(SessionError::Sdp(_))), "{wrong:?}");
+        }
+        pair.settle();
+        for side in [OFFERER, ANSWERER] {
+            assert_eq!(pair.take(side), [Seen::Connected]);
+        }
+    }
+}
+
+/// All messages are acknowledged before the end, although datagrams are lost.
+#[test]
+fn a_shutdown_waits_for_acknowledgements() {
+    for closing in [OFFERER, ANSWERER] {
+        let (mut pair, id) = with_channel([false, false]);
+        for _ in 0..20 {
+            pair.send(closing, id, vec![7; 10_000]);
+        }
+        pair.sides[closing].shutdown(pair.now);
+        let late = pair.sides[closing].send(pair.now, id, message(b"late"));
+        assert!(late.is_err());
+        let mut count = 0;
+        pair.run(Duration::from_secs(30), |_| {
+            count += 1;
+            count % 7 != 0
+        });
+        let told = pair.take(1 - closing);
+        let arrived = told
+            .iter()
+            .filter(|seen| matches!(seen, Seen::Channel(Told::Message(..))));
+        assert_eq!(arrived.count(), 20);
+        let end = SessionEnd::Sctp(CloseReason::Shutdown);
+        assert!(told.contains(&Seen::Channel(Told::Closed(id))));
+        assert_eq!(told.last(), Some(&Seen::Closed(end)));
+        assert_eq!(pair.take(closing).last(), Some(&Seen::Closed(SessionEnd::Closed)));
+    }
+    // Nothing is connected yet.
+    let (mut early, _) = Session::offer(Instant::now(), config(OFFERER)).unwrap();
+    early.shutdown(Instant::now());
+    let end = SessionEvent::Closed(SessionEnd::Closed);
+    assert_eq!(early.poll_event(Instant::now()), Some(end));
 }

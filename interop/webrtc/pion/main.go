@@ -37,6 +37,7 @@ type request struct {
 	Low      uint64       `json:"low"`
 	High     uint64       `json:"high"`
 	Pause    float64      `json:"pause"`
+	Media    []string     `json:"media"`
 }
 
 type answer map[string]any
@@ -196,6 +197,11 @@ func flood(channel *webrtc.DataChannel, r request) (answer, error) {
 func (p *peer) do(r request) (answer, error) {
 	switch r.Do {
 	case "offer":
+		for _, kind := range r.Media {
+			if _, err := p.connection.AddTransceiverFromKind(webrtc.NewRTPCodecType(kind)); err != nil {
+				return nil, err
+			}
+		}
 		if _, err := p.create(r.Channels); err != nil {
 			return nil, err
 		}

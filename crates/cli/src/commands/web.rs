@@ -35,6 +35,10 @@ file over WebRTC data channels, and plots their delays; sliders set loss and del
 this program and the browser, one link for each visitor. All messages are encrypted with DTLS; the
 page itself is not, so put a proxy with HTTPS in front of it on a public host. The link is a part of
 this program: nothing else on the machine is slower.
+By default only this machine can open the page. For a page at a loopback address, each visit opens a
+UDP port at all addresses of this machine and announces those of the page's version of IP, because
+Firefox does not use loopback addresses. The port serves only the browser that has the answer: ICE
+checks the password in the answer, and DTLS the browser's fingerprint.
 Programs can use it too: POST an SDP offer to /offer as application/sdp, and the answer is the body
 of the response. Channels with labels that the page does not use are echoed."
 )]
@@ -43,7 +47,7 @@ pub(crate) struct WebArgs {
     #[arg(long, display_order = 0, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080", value_parser = parse_listen)]
     listen: SocketAddr,
     /// Address of this machine as visitors see it, if a network address translator is in front of it; may be given several
-    /// times [default: the address at which the request arrived]
+    /// times [default: the address at which the request arrived; if that is a loopback address, also the machine's others]
     #[arg(long, help_heading = LIMITS, value_name = "ADDRESS")]
     address: Vec<IpAddr>,
     /// UDP ports for visitors, one for each [default: any free port]

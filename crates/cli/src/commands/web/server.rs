@@ -1,12 +1,12 @@
 //! The page over HTTP, and the one request that it makes: an offer.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anabranch::LinkedSocket;
+use anabranch::{LinkedSocket, host_addresses};
 use anabranch_datachannel::{
     ChannelLimits, PeerConnection, SessionConfig, SessionError, candidate_addresses,
 };
@@ -57,6 +57,8 @@ const CONNECTIONS_OF_ADDRESS: usize = 32;
 /// Channels of a visitor, and the largest message that is accepted in one, in bytes: an echo holds one.
 const CHANNELS: usize = 64;
 const MESSAGE: usize = 64 << 10;
+/// The most addresses in an answer: a session has no more.
+const MOST_ANNOUNCED: usize = 16;
 /// How often a free UDP port is looked for, and the time between: a visit that ended frees its port a little later.
 const TRIES: u32 = 20;
 const BETWEEN: Duration = Duration::from_millis(50);
@@ -92,8 +94,8 @@ pub(super) struct Server {
 #[derive(Debug)]
 struct House {
     certificate: Certificate,
-    /// The addresses of this machine as visitors see it; empty: that at which the request arrived.
-    announced: Vec<IpAddr>,
+    /// The addresses of `--address`.
+    given: Vec<IpAddr>,
     ports: RangeInclusive<u16>,
     places: Arc<Places>,
     visitors: u16,
@@ -127,7 +129,7 @@ impl Server {
             listener,
             house: Arc::new(House {
                 certificate,
-                announced: args.address.clone(),
+                given: args.address.clone(),
                 ports: args.udp_ports.clone(),
                 places: Places::new(args.visitors.into(), share(args.visitors)),
                 visitors: args.visitors,
@@ -254,14 +256,15 @@ impl House {
         // An offer that cannot be used displaces nobody.
         candidate_addresses(&offer).map_err(|error| refuse(&SessionError::from(error)))?;
         let (place, displaced) = self.places.take(peer.ip()).map_err(|why| self.refusal(why))?;
-        let socket = self.bind(own.ip()).await.map_err(unable)?;
-        let bound = socket.local_addr().map_err(unable)?;
-        let announced = if self.announced.is_empty() {
-            vec![bound]
-        } else {
-            let with_port = |address: &IpAddr| SocketAddr::new(*address, bound.port());
-            self.announced.iter().map(with_port).collect()
-        };
+        let (bound, announced) = reach(own.ip().to_canonical(), &self.given, || {
+            // Without the list, a page at a loopback address works in Chromium only.
+            host_addresses().unwrap_or_default()
+        });
+        let socket = self.bind(bound).await.map_err(unable)?;
+        let port = socket.local_addr().map_err(unable)?.port();
+        let with_port = |address: &IpAddr| SocketAddr::new(*address, port);
+        // The first one stands for all in the session: it only answers checks, and the system chooses the address that an answer leaves from.
+        let announced: Vec<_> = announced.iter().map(with_port).collect();
         let answered = self.answered.fetch_add(1, Ordering::Relaxed) + 1;
         let socket = Arc::new(LinkedSocket::new(
             socket,
@@ -340,6 +343,29 @@ impl House {
     }
 }
 
+/// The address to bind for a visitor whose request arrived at `own`, and the addresses that the answer announces. These are the `given` ones,
+/// else `own`. If `own` is a loopback address, those of the `host` come after it: Firefox neither has loopback candidates nor sends to
+/// 127.0.0.1 from another address.
+fn reach(own: IpAddr, given: &[IpAddr], host: impl FnOnce() -> Vec<IpAddr>) -> (IpAddr, Vec<IpAddr>) {
+    let mut announced = given.to_vec();
+    if announced.is_empty() {
+        announced.push(own);
+        if own.is_loopback() {
+            // One socket receives at all of them, so they have its version of IP.
+            announced.extend(host().into_iter().filter(|ip| ip.is_ipv4() == own.is_ipv4()));
+            announced.truncate(MOST_ANNOUNCED);
+        }
+    }
+    // A socket at a loopback address receives nothing at other addresses.
+    let outside = announced.iter().find(|ip| own.is_loopback() && !ip.is_loopback());
+    let bound = match outside {
+        Some(IpAddr::V4(_)) => Ipv4Addr::UNSPECIFIED.into(),
+        Some(IpAddr::V6(_)) => Ipv6Addr::UNSPECIFIED.into(),
+        None => own,
+    };
+    (bound, announced)
+}
+
 /// The places of an address: a quarter.
 fn share(visitors: u16) -> usize {
     usize::from(visitors).div_ceil(4)
@@ -401,4 +427,59 @@ fn with_type(status: StatusCode, kind: &'static str, content: Bytes) -> Answer {
     );
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bound address, and after it the announced ones.
+    fn reached(own: &str, given: &str, host: &str) -> String {
+        let read = |text: &str| -> Vec<IpAddr> {
+            let addresses = text.split_whitespace();
+            addresses.map(|address| address.parse().unwrap()).collect()
+        };
+        let (bound, announced) = reach(read(own)[0], &read(given), || read(host));
+        let announced = announced.iter().map(|address| format!(" {address}"));
+        format!("{bound}:{}", announced.collect::<String>())
+    }
+
+    #[test]
+    fn a_request_at_a_loopback_address_gets_the_addresses_of_the_host() {
+        let host = "192.0.2.1 2001:db8::1 198.51.100.1";
+        for (own, host, expected) in [
+            ("127.0.0.1", host, "0.0.0.0: 127.0.0.1 192.0.2.1 198.51.100.1"),
+            ("::1", host, "::: ::1 2001:db8::1"),
+            // Nothing is opened if nothing else can be announced.
+            ("127.0.0.1", "", "127.0.0.1: 127.0.0.1"),
+            ("127.0.0.1", "2001:db8::1", "127.0.0.1: 127.0.0.1"),
+            ("192.0.2.1", host, "192.0.2.1: 192.0.2.1"),
+        ] {
+            assert_eq!(reached(own, "", host), expected);
+        }
+    }
+
+    #[test]
+    fn given_addresses_are_announced_alone() {
+        for (own, given, expected) in [
+            ("192.0.2.1", "203.0.113.7", "192.0.2.1: 203.0.113.7"),
+            // A proxy on this machine sends its requests to a loopback address, and its visitors their datagrams to another one.
+            ("127.0.0.1", "203.0.113.7", "0.0.0.0: 203.0.113.7"),
+            ("127.0.0.1", "2001:db8::7", "::: 2001:db8::7"),
+            ("127.0.0.1", "127.0.0.1", "127.0.0.1: 127.0.0.1"),
+        ] {
+            assert_eq!(reached(own, given, "192.0.2.1"), expected);
+        }
+    }
+
+    #[test]
+    fn a_session_takes_all_announced_addresses() {
+        let host = vec![IpAddr::from([192, 0, 2, 1]); 100];
+        let (_, announced) = reach(IpAddr::from([127, 0, 0, 1]), &[], || host);
+        let certificate = Certificate::generate().unwrap();
+        let with_port = announced.into_iter().map(|address| SocketAddr::new(address, 1));
+        let config = SessionConfig::new(certificate, with_port.collect::<Vec<_>>());
+        let session = anabranch_datachannel::Session::offer(Instant::now(), config);
+        assert!(session.is_ok());
+    }
 }

@@ -211,7 +211,9 @@ async function connect() {
   const peer = new RTCPeerConnection();
   control = peer.createDataChannel('anabranch-control');
   control.onmessage = hear;
+  let hasOpened = false;
   control.onopen = () => {
+    hasOpened = true;
     say('connected, encrypted', 'good');
     askForLink();
     const compare = () => ask({ clock: performance.now() });
@@ -220,10 +222,16 @@ async function connect() {
     // The clocks are compared while the link is idle.
     setTimeout(() => ask({ file: element('file').checked }), 500);
   };
-  control.onclose = () => say('The visit has ended. Reload the page for another one.', 'bad');
+  // Firefox closes a channel that never opened, too.
+  control.onclose = () => {
+    if (hasOpened) say('The visit has ended. Reload the page for another one.', 'bad');
+  };
   peer.ondatachannel = receive;
   peer.onconnectionstatechange = () => {
-    if (peer.connectionState === 'failed') say('The connection to the server was lost. Reload the page.', 'bad');
+    if (peer.connectionState !== 'failed') return;
+    say(hasOpened ? 'The connection to the server was lost. Reload the page.'
+      : 'Cannot connect: no datagrams pass between this browser and the server. A firewall may block its UDP ports, or a proxy needs '
+        + '--address. If the server is on this machine, the browser needs a network interface that is up.', 'bad');
   };
   // A browser that leaves tells the server, which then has room for the next one.
   addEventListener('pagehide', () => peer.close());
