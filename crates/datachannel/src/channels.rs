@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use anabranch_proto::{
-    Association, Event, MessagePart, NextItem, Ppid, ReconfigurationEvent, ReconfigurationRequest,
-    ReconfigurationResult, Reliability, SchedulerKind, SendError, SendOptions, StreamId, StreamItem,
-    StreamSelection, Timestamp,
+    Association, AssociationState, Event, MessagePart, NextItem, Ppid, ReconfigurationEvent,
+    ReconfigurationRequest, ReconfigurationResult, Reliability, SchedulerKind, SendError, SendOptions,
+    StreamId, StreamItem, StreamSelection, Timestamp,
 };
 use bytes::Bytes;
 
@@ -408,17 +408,19 @@ impl Channels {
     /// An event of the association.
     pub fn handle_event(&mut self, association: &mut Association, now: Timestamp, event: &Event) {
         match event {
-            Event::Established { .. } => self.on_established(association, now),
+            Event::Established { .. } if !self.is_established => self.on_established(association, now),
+            // The peer has forgotten the channels, and the DTLS connection that carries them has not ended: no peer needs this.
+            Event::Restarted => association.abort(now, Bytes::from_static(b"restarted")),
             Event::StreamOpened(stream) | Event::StreamReadable(stream) => {
                 self.fresh.insert(stream.0);
             }
             Event::Writable(stream) => {
                 self.announce(association, now);
-                if self.channels.contains_key(&stream.0) {
+                if self.is_open(stream.0) {
                     self.events.push_back(ChannelEvent::Writable(ChannelId(stream.0)));
                 }
             }
-            Event::BufferedAmountLow(stream) if self.channels.contains_key(&stream.0) => {
+            Event::BufferedAmountLow(stream) if self.is_open(stream.0) => {
                 self.events
                     .push_back(ChannelEvent::BufferedAmountLow(ChannelId(stream.0)));
             }
@@ -430,7 +432,7 @@ impl Channels {
             Event::Reconfiguration(ReconfigurationEvent::InboundReset { streams, .. }) => {
                 self.on_peer_resets(association, now, streams);
             }
-            Event::Closed(_) => self.on_association_closed(),
+            Event::Closed(_) => self.on_association_closed(association, now),
             _ => {}
         }
     }
@@ -442,6 +444,10 @@ impl Channels {
                 return Some(event);
             }
             let id = *self.fresh.first()?;
+            if association.state() == AssociationState::Closed {
+                // All events of the channels are told at its end.
+                return None;
+            }
             self.look(association, now, id);
         }
     }
@@ -464,6 +470,11 @@ impl Channels {
         if self.resets.due().is_some_and(|due| due <= now) {
             self.reset(association, now);
         }
+    }
+
+    /// Whether there is a channel that the application does not know to be closed.
+    fn is_open(&self, id: u16) -> bool {
+        self.channels.get(&id).is_some_and(|channel| !channel.told_closed)
     }
 
     fn free_number(&self, streams: u16) -> Option<u16> {
@@ -543,7 +554,9 @@ impl Channels {
                     if next != Some(NextItem::Reset) {
                         self.confirm(id);
                     }
-                    self.events.push_back(ChannelEvent::Readable(ChannelId(id)));
+                    if self.is_open(id) {
+                        self.events.push_back(ChannelEvent::Readable(ChannelId(id)));
+                    }
                     return;
                 }
                 (None, Some(NextItem::Message(_))) if !self.refused.contains(&id) => {
@@ -674,9 +687,8 @@ impl Channels {
         };
         for id in streams {
             if self.channels.contains_key(&id) {
-                if self.fresh.contains(&id) {
-                    self.look(association, now, id);
-                }
+                // The last messages and the end can be read: this is told before the channel is closed.
+                self.look(association, now, id);
             } else {
                 // The announcement may be unread. Messages without a channel are dropped.
                 self.refused.insert(id);
@@ -727,7 +739,10 @@ impl Channels {
     }
 
     /// The association has ended. Messages that have arrived can still be read.
-    fn on_association_closed(&mut self) {
+    fn on_association_closed(&mut self, association: &mut Association, now: Timestamp) {
+        for id in self.fresh.clone() {
+            self.look(association, now, id);
+        }
         for (id, channel) in &mut self.channels {
             channel.state = State::Closing;
             if !std::mem::replace(&mut channel.told_closed, true) {

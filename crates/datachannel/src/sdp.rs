@@ -13,6 +13,9 @@ use text::{Attributes, Text, number};
 /// Limits of what a peer may send; `text` has further ones.
 pub(crate) const MOST_CANDIDATES: usize = 64;
 const MOST_FINGERPRINTS: usize = 16;
+/// A check names the user fragments of both sides and a colon. The library for ICE panics if that is longer than 128 bytes; the fragment of
+/// this side has 16.
+const MOST_FRAGMENT: usize = 128 - 1 - 16;
 
 /// The largest message if a peer announces none (RFC 8841 §6.1).
 const DEFAULT_MAX_MESSAGE: usize = 64 << 10;
@@ -253,7 +256,7 @@ impl Description {
         Ok(Self {
             // RFC 8839 §5.4.
             credentials: IceCreds {
-                ufrag: credential("ice-ufrag", 4..=256)?,
+                ufrag: credential("ice-ufrag", 4..=MOST_FRAGMENT)?,
                 pass: credential("ice-pwd", 22..=256)?,
             },
             is_lite: text.session.has("ice-lite"),

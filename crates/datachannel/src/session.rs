@@ -1,5 +1,6 @@
 //! A peer connection for data channels: ICE (RFC 8445), DTLS, SCTP (RFC 8261) and the channels, without socket or thread.
 
+mod learned;
 mod route;
 mod stack;
 
@@ -101,6 +102,7 @@ pub struct Session {
     is_shutting_down: bool,
     datagrams: VecDeque<Datagram>,
     events: VecDeque<SessionEvent>,
+    is_connected: bool,
     ended: bool,
     /// The end, until the application was told: it is the last event.
     end: Option<SessionEnd>,
@@ -347,6 +349,9 @@ impl Session {
     /// See [`OpenError`].
     pub fn open(&mut self, now: Instant, config: ChannelConfig) -> Result<ChannelId, OpenError> {
         let (association, at) = self.sctp.association_at(now).ok_or(OpenError::NotConnected)?;
+        if self.ended {
+            return Err(OpenError::Ended);
+        }
         self.channels.open(association, at, config)
     }
 
@@ -423,6 +428,7 @@ impl Session {
         }
         self.end(SessionEnd::Closed);
         self.on_dtls(now, |dtls, effects| dtls.close_all(now, effects));
+        self.dtls = None;
     }
 
     /// The association's statistics; `None` before it begins.
@@ -454,6 +460,7 @@ impl Session {
             is_shutting_down: false,
             datagrams: VecDeque::new(),
             events: VecDeque::new(),
+            is_connected: false,
             ended: false,
             end: None,
             config,
@@ -535,7 +542,7 @@ impl Session {
                     }
                     self.tell(SessionEvent::Heard);
                 }
-                RouteEvent::Unreachable => self.end(SessionEnd::Unreachable),
+                RouteEvent::Unreachable => self.lose(now, SessionEnd::Unreachable),
             }
         }
     }
@@ -580,10 +587,7 @@ impl Session {
         // A handshake that somebody else began beside the connection ends without harm.
         let is_connected = self.dtls.as_ref().is_some_and(|dtls| dtls.peer(()).is_some());
         for (_, reason) in effects.ended.iter().filter(|_| !is_connected) {
-            if let Some((association, at)) = self.sctp.association_at(now) {
-                association.handle_path_error(at, PathId(0), PathError::Closed);
-            }
-            self.end(SessionEnd::Dtls(reason.clone()));
+            self.lose(now, SessionEnd::Dtls(reason.clone()));
         }
     }
 
@@ -594,7 +598,9 @@ impl Session {
                 self.channels.handle_event(association, at, &event);
             }
             match event {
-                Event::Established { .. } => self.tell(SessionEvent::Connected),
+                Event::Established { .. } if !std::mem::replace(&mut self.is_connected, true) => {
+                    self.tell(SessionEvent::Connected);
+                }
                 Event::Closed(CloseReason::Shutdown) if self.is_shutting_down => self.close_below(now),
                 Event::Closed(reason) => self.end(SessionEnd::Sctp(reason)),
                 _ => {}
@@ -635,6 +641,15 @@ impl Session {
         if self.datagrams.len() < MOST_WAITING {
             self.datagrams.push_back(datagram);
         }
+    }
+
+    /// The layers below SCTP have ended, and with them the association.
+    fn lose(&mut self, now: Instant, end: SessionEnd) {
+        if let Some((association, at)) = self.sctp.association_at(now) {
+            association.handle_path_error(at, PathId(0), PathError::Closed);
+        }
+        self.dtls = None;
+        self.end(end);
     }
 
     fn end(&mut self, end: SessionEnd) {

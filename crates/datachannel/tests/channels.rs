@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anabranch_datachannel::{
@@ -22,6 +23,8 @@ struct Peers {
     pair: Pair,
     channels: [Channels; 2],
     events: [Vec<Told>; 2],
+    /// Channels that are told to be closed. Nothing else is told of them.
+    closed: [BTreeSet<ChannelId>; 2],
     /// Whether each side reads.
     reads: [bool; 2],
 }
@@ -68,6 +71,7 @@ impl Peers {
             pair,
             channels: [Role::Client, Role::Server].map(|role| Channels::new(role, limits)),
             events: Default::default(),
+            closed: Default::default(),
             reads: [true; 2],
         };
         peers.prepare();
@@ -117,6 +121,20 @@ impl Peers {
                     break;
                 };
                 let now = self.pair.now();
+                let closed = &mut self.closed[place];
+                match event {
+                    ChannelEvent::Accepted(id, _) => {
+                        closed.remove(&id);
+                    }
+                    ChannelEvent::Closed(id) => assert!(closed.insert(id), "{event:?}, again"),
+                    ChannelEvent::Opened(id)
+                    | ChannelEvent::Readable(id)
+                    | ChannelEvent::BufferedAmountLow(id)
+                    | ChannelEvent::Writable(id) => {
+                        assert!(!closed.contains(&id), "{event:?}, but it is closed")
+                    }
+                    _ => {}
+                }
                 let events = &mut self.events[place];
                 if let ChannelEvent::Readable(id) = event {
                     let association = self.pair.association_mut(side);
@@ -138,7 +156,11 @@ impl Peers {
 
     fn open(&mut self, side: Side, config: ChannelConfig) -> Result<ChannelId, OpenError> {
         let now = self.pair.now();
-        self.channels[side as usize].open(self.pair.association_mut(side), now, config)
+        let opened = self.channels[side as usize].open(self.pair.association_mut(side), now, config);
+        if let Ok(id) = &opened {
+            self.closed[side as usize].remove(id);
+        }
+        opened
     }
 
     fn send(&mut self, side: Side, id: ChannelId, message: ChannelMessage) -> Result<(), ChannelSendError> {
@@ -589,6 +611,19 @@ fn labels_and_lifetimes_that_do_not_fit_are_errors() {
     }
 }
 
+/// Found by the fuzz target `session`.
+#[test]
+fn a_channel_opened_before_set_up_is_complete_stays_open() {
+    let link = LinkConfig::default().with_delay(Duration::from_millis(5));
+    let mut peers = Peers::early(link, Config::default(), limits());
+    let config = ChannelConfig::new("early");
+    let early = peers.open(Side::A, config.clone()).unwrap();
+    peers.establish();
+    peers.run(500);
+    assert_eq!(peers.take(Side::A), [Told::Opened(early)]);
+    assert_eq!(peers.take(Side::Z), [Told::Accepted(early, config)]);
+}
+
 /// A channel that is closed before set-up is complete does not stay open.
 #[test]
 fn a_channel_closed_before_set_up_is_complete_is_closed_after_it() {
@@ -700,4 +735,48 @@ fn a_denied_reset_is_not_requested_for_ever() {
     assert_eq!(requests, 8);
     assert!(last >= begun + Duration::from_millis(12_700));
     assert_eq!(told.last(), Some(&ChannelEvent::Closed(ChannelId(2))), "{told:?}");
+}
+
+/// The peer closes a channel whose messages fill the send buffer. Room in it is no news then. Found by the fuzz target `session`.
+#[test]
+fn a_closed_channel_has_no_news() {
+    let mut config = Config::default();
+    config.buffers.send = 50_000;
+    config.buffers.growth = 1;
+    let mut peers = Peers::new(
+        LinkConfig::default().with_delay(Duration::from_millis(50)),
+        config,
+    );
+    let id = peers.open(Side::A, ChannelConfig::new("x")).unwrap();
+    peers.run(500);
+    peers.take(Side::A);
+    while peers.send(Side::A, id, binary(vec![7; 10_000])).is_ok() {}
+    let now = peers.pair.now();
+    let association = peers.pair.association_mut(Side::A);
+    peers.channels[0].set_buffered_amount_low_threshold(association, now, id, 1000);
+    peers.close(Side::Z, id);
+    peers.run(5_000);
+    assert_eq!(peers.take(Side::A), [Told::Closed(id)]);
+}
+
+/// A peer that restarts its association has forgotten the channels: they are closed, and the association ends. Found by the fuzz target
+/// `session`.
+#[test]
+fn a_restart_ends_the_association() {
+    let mut peers = Peers::plain();
+    let ids = [Side::A, Side::Z].map(|side| peers.open(side, ChannelConfig::new("x")).unwrap());
+    peers.run(100);
+    peers.take(Side::Z);
+    let port = peers.pair.association(Side::A).ports().0;
+    peers.pair.reboot(Side::A);
+    let options = anabranch_proto::ConnectOptions::default().local_port(port);
+    peers.pair.begin_from(Side::A, options);
+    let now = peers.pair.now();
+    peers.channels[0] = Channels::new(Role::Client, limits());
+    Channels::prepare(peers.pair.association_mut(Side::A), now);
+    peers.run(100);
+    let mut told = peers.take(Side::Z);
+    told.sort_by_key(|told| matches!(told, Told::Closed(id) if *id == ids[1]));
+    assert_eq!(told, ids.map(Told::Closed));
+    assert_eq!(peers.pair.state(Side::Z), Some(AssociationState::Closed));
 }

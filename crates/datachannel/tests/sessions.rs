@@ -7,13 +7,15 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anabranch_datachannel::{
-    ChannelConfig, ChannelEvent, ChannelId, ChannelMessage, Datagram, Session, SessionConfig, SessionEnd,
-    SessionError, SessionEvent,
+    ChannelConfig, ChannelEvent, ChannelId, ChannelMessage, Datagram, OpenError, SdpError, Session,
+    SessionConfig, SessionEnd, SessionError, SessionEvent,
 };
 use anabranch_dtls::{Certificate, DtlsConfig, DtlsError, Effects, Peers};
 use anabranch_proto::CloseReason;
 use bytes::Bytes;
 use common::Told;
+use is::stun::{StunMessage, TransId};
+use is::{DefaultSha1HmacProvider, IceCreds, Sha1HmacProvider};
 
 const OFFERER: usize = 0;
 const ANSWERER: usize = 1;
@@ -355,6 +357,43 @@ fn a_close_is_told_to_the_peer() {
     }
 }
 
+/// The session's end is told after the ends of its channels, and nothing after it. Found by the fuzz target `session`.
+#[test]
+fn the_end_is_the_last_event() {
+    for vanishes in [false, true] {
+        let mut pair = connected(config(OFFERER), config(ANSWERER));
+        let id = pair.sides[OFFERER]
+            .open(pair.now, ChannelConfig::new("x"))
+            .unwrap();
+        pair.settle();
+        pair.take(OFFERER);
+        pair.take(ANSWERER);
+        if !vanishes {
+            let now = pair.now;
+            pair.sides[OFFERER].close(now);
+        }
+        pair.run(Duration::from_secs(120), |_| !vanishes);
+        for side in [OFFERER, ANSWERER] {
+            let told = pair.take(side);
+            let [.., Seen::Channel(Told::Closed(closed)), Seen::Closed(_)] = told[..] else {
+                panic!("{vanishes}, {side}: {told:?}");
+            };
+            assert_eq!(closed, id);
+            let negotiated = ChannelConfig::new("y").negotiated(8);
+            let opened = pair.sides[side].open(pair.now, negotiated);
+            assert_eq!(opened, Err(OpenError::Ended));
+        }
+        // A new handshake has no effect.
+        let mut late = Peers::new(DtlsConfig::new(Certificate::generate().unwrap()));
+        let mut effects = Effects::default();
+        late.connect(pair.now, (), &mut effects);
+        let (_, hello) = effects.datagrams().next().expect("a ClientHello");
+        pair.sides[OFFERER].handle_datagram(pair.now, address(ANSWERER), address(OFFERER), hello);
+        pair.settle();
+        assert_eq!(pair.take(OFFERER), []);
+    }
+}
+
 /// A peer that vanishes without a word.
 #[test]
 fn a_peer_that_vanishes_is_found_missing() {
@@ -521,6 +560,79 @@ fn a_forged_handshake_does_not_end_a_session() {
     }
 }
 
+/// The library for ICE panics at user fragments that are longer. Found by the fuzz target `session`.
+#[test]
+fn a_user_fragment_has_at_most_111_bytes() {
+    let now = Instant::now();
+    for (len, is_right) in [(111, true), (112, false), (256, false)] {
+        let (_, offer) = Session::offer(now, config(OFFERER)).unwrap();
+        let mut lines = offer.lines();
+        let own = lines.find_map(|line| line.strip_prefix("a=ice-ufrag:"));
+        let offer = offer.replace(own.expect("it is there"), &"u".repeat(len));
+        match Session::answer(now, config(ANSWERER), &offer) {
+            Ok((mut session, _)) => {
+                assert!(is_right, "{len}");
+                assert!(session.poll_datagram(now).is_some(), "a check");
+            }
+            Err(SessionError::Sdp(SdpError::Attribute("ice-ufrag"))) => assert!(!is_right, "{len}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// A peer that checks from ever more addresses, and names ever more addresses in its answers, takes no memory for them. Found by the fuzz
+/// target `session`.
+#[test]
+fn the_addresses_of_a_peer_are_bounded() {
+    let (now, own) = (Instant::now(), IceCreds::new());
+    let (mut session, offer) = Session::offer(now, config(OFFERER)).unwrap();
+    let value = |name: &str| {
+        let mut lines = offer.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name));
+        value.expect("it is there").to_owned()
+    };
+    let (theirs, password) = (value("a=ice-ufrag:"), value("a=ice-pwd:"));
+    let answer = offer
+        .replace(&theirs, &own.ufrag)
+        .replace(&password, &own.pass)
+        .replace("a=setup:actpass", "a=setup:active");
+    session.accept_answer(now, &answer).unwrap();
+    let check = session.poll_datagram(now).expect("a check");
+    let transaction = StunMessage::parse(&check.bytes).unwrap().trans_id();
+    let hmac = |key: &[u8], parts: &[&[u8]]| DefaultSha1HmacProvider.sha1_hmac(key, parts);
+    let mut buffer = [0; 1000];
+    let (mut answers, mut mapped) = (0, Vec::new());
+    for number in 0..1000_u32 {
+        let stranger = SocketAddr::new(std::net::IpAddr::V4((0x0b00_0000 + number).into()), 9);
+        let name = format!("{theirs}:{}", own.ufrag);
+        let request = StunMessage::binding_request(&name, TransId::new(), false, 1, 1, false);
+        let len = request
+            .to_bytes(Some(password.as_bytes()), &mut buffer, hmac)
+            .unwrap();
+        session.handle_datagram(now, stranger, address(OFFERER), &buffer[..len]);
+        let success = StunMessage::binding_reply(transaction, stranger);
+        let len = success
+            .to_bytes(Some(own.pass.as_bytes()), &mut buffer, hmac)
+            .unwrap();
+        session.handle_datagram(now, address(OFFERER), address(OFFERER), &buffer[..len]);
+        let sent = std::iter::from_fn(|| session.poll_datagram(now));
+        for datagram in sent.filter(|datagram| datagram.bytes[..2] == [1, 1]) {
+            answers += 1;
+            mapped.push(datagram.destination);
+        }
+    }
+    // This side's own address counts too.
+    assert_eq!(answers, 63, "of 1,000 addresses");
+    // Those that are known go on.
+    let name = format!("{theirs}:{}", own.ufrag);
+    let request = StunMessage::binding_request(&name, TransId::new(), false, 1, 1, false);
+    let len = request
+        .to_bytes(Some(password.as_bytes()), &mut buffer, hmac)
+        .unwrap();
+    session.handle_datagram(now, mapped[0], address(OFFERER), &buffer[..len]);
+    assert!(session.poll_datagram(now).is_some());
+}
+
 #[test]
 fn mistakes_are_errors() {
     let now = Instant::now();
@@ -541,7 +653,7 @@ fn mistakes_are_errors() {
     ));
     assert!(matches!(
         offers.open(now, ChannelConfig::new("")),
-        Err(anabranch_datachannel::OpenError::NotConnected)
+        Err(OpenError::NotConnected)
     ));
     let (mut answers, answer) = Session::answer(now, config(ANSWERER), &offer).unwrap();
     assert!(matches!(

@@ -166,6 +166,20 @@ fn parts_come_to_the_reader_of_their_stream() {
     }
 }
 
+/// A stream that is separate before set-up is complete is not reset by it. Found by the fuzz target `session`.
+#[test]
+fn set_up_resets_no_stream() {
+    let link: LinkConfig = "delay=5ms".parse().expect("a link");
+    let mut pair = Setup::new(1).path(link).build();
+    let id = pair.begin_from(Side::Z, anabranch_proto::ConnectOptions::default());
+    pair.use_association(Side::Z, id);
+    separate(&mut pair, CHAT, true);
+    pair.run_ms(100);
+    pair.send(Side::A, CHAT.0, "first");
+    pair.run_ms(50);
+    assert_eq!(["first", "-"], [(); 2].map(|()| read(&mut pair, CHAT)));
+}
+
 /// If the peer restarts, the messages from before are read, then a reset.
 #[test]
 fn a_restart_ends_the_messages_of_before() {

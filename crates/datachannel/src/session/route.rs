@@ -8,6 +8,7 @@ use is::stun::{StunMessage, StunPacket};
 use is::{Candidate, IceAgent, IceAgentEvent, IceCreds};
 
 use super::Datagram;
+use super::learned::Learned;
 use crate::sdp::{Description, MOST_CANDIDATES};
 use crate::session_config::SessionError;
 
@@ -40,6 +41,7 @@ pub(super) struct Route {
     /// The agent of a restart that this side offered, as long as the answer is not here.
     offered: Option<IceAgent>,
     former: Option<IceAgent>,
+    learned: Learned,
     local: Vec<SocketAddr>,
     /// This side's address and the peer's, as soon as they are known.
     chosen: Option<(SocketAddr, SocketAddr)>,
@@ -58,6 +60,7 @@ impl Route {
             ice: agent(now, local, is_lite)?,
             offered: None,
             former: None,
+            learned: Learned::default(),
             local: local.to_vec(),
             chosen: None,
             heard: None,
@@ -133,6 +136,7 @@ impl Route {
     /// RFC 8445 §6.1.1: a restart keeps the roles.
     fn replace(&mut self, mut agent: IceAgent) {
         agent.set_controlling(self.ice.controlling());
+        self.learned = Learned::default();
         let former = std::mem::replace(&mut self.ice, agent);
         // After a second restart that followed at once, the first one may have no route.
         if self.former.is_none() || former.state().is_connected() {
@@ -163,13 +167,15 @@ impl Route {
 
     /// Whether a STUN message is for this session.
     pub(super) fn accepts(&self, bytes: &[u8]) -> bool {
+        StunMessage::parse(bytes).is_ok_and(|message| self.is_accepted(&message))
+    }
+
+    fn is_accepted(&self, message: &StunMessage<'_>) -> bool {
         let agents = [Some(&self.ice), self.offered.as_ref(), self.former.as_ref()];
-        StunMessage::parse(bytes).is_ok_and(|message| {
-            agents
-                .into_iter()
-                .flatten()
-                .any(|ice| ice.accepts_message(&message))
-        })
+        agents
+            .into_iter()
+            .flatten()
+            .any(|ice| ice.accepts_message(message))
     }
 
     fn agents(&mut self) -> impl Iterator<Item = &mut IceAgent> {
@@ -189,6 +195,9 @@ impl Route {
         let Ok(message) = StunMessage::parse(bytes) else {
             return;
         };
+        if !self.is_accepted(&message) || !self.learned.admits(source, message.mapped_address()) {
+            return;
+        }
         let Some(ice) = self.agents().find(|ice| ice.accepts_message(&message)) else {
             return;
         };

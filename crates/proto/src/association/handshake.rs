@@ -240,6 +240,10 @@ impl Association {
         self.adopt_addresses(negotiated);
         self.receiver
             .reset(negotiated.peer_initial_tsn, negotiated.inbound_streams);
+        // Before set-up is complete, no stream has begun.
+        if !self.state.is_setting_up() {
+            self.receiver.tell_reset();
+        }
         if capabilities.has(Capabilities::NR_SACK) {
             self.receiver.use_nr_sack();
         }

@@ -157,8 +157,12 @@ impl Receiver {
         {
             self.window.release(Load::of(&fragment));
         }
-        self.ready.on_reset_of_all();
         self.inbound_streams = inbound_streams;
+    }
+
+    /// Tells the application that the streams that it reads separately begin anew.
+    pub(crate) fn tell_reset(&mut self) {
+        self.ready.on_reset_of_all();
     }
 
     /// Whether acknowledgements are NR-SACKs.
