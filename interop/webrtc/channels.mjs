@@ -31,10 +31,11 @@ function prepare() {
     return known;
   }
 
-  async function gathered() {
-    while (peer.iceGatheringState !== 'complete') {
-      await new Promise((resolve) => { peer.onicegatheringstatechange = resolve; });
-    }
+  // Sets the local description, and waits for its candidates.
+  async function described() {
+    const gathered = new Promise((resolve) => { peer.onicecandidate = ({ candidate }) => candidate ?? resolve(); });
+    await peer.setLocalDescription();
+    await gathered;
     return { sdp: peer.localDescription.sdp };
   }
 
@@ -51,13 +52,21 @@ function prepare() {
       if (bundlePolicy) begin({ bundlePolicy });
       media.forEach((kind) => peer.addTransceiver(kind));
       wanted.forEach(open);
-      await peer.setLocalDescription();
-      return gathered();
+      return described();
     },
     async answer({ sdp }) {
       await peer.setRemoteDescription({ type: 'offer', sdp });
-      await peer.setLocalDescription();
-      return gathered();
+      return described();
+    },
+    async restart() {
+      peer.restartIce();
+      return described();
+    },
+    async connected() {
+      while (peer.connectionState !== 'connected' || peer.signalingState !== 'stable') {
+        await new Promise((resolve) => { peer.onconnectionstatechange = resolve; });
+      }
+      return {};
     },
     async accept({ sdp }) {
       await peer.setRemoteDescription({ type: 'answer', sdp });

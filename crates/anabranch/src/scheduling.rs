@@ -31,7 +31,7 @@ impl Association {
             .with(|state, _| state.core.set_stream_priority(stream, priority))
     }
 
-    /// Gives all streams of a range the priority of the first stream.
+    /// Gives all streams of a range the priority of the first stream, and the streams behind the range the priorities that follow.
     ///
     /// # Errors
     /// As [`Association::set_stream_priority`]; on an error nothing is changed.

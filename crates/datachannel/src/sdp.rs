@@ -313,9 +313,9 @@ impl Description {
                 self.default_address()
             };
             section.write(&mut text, address);
-            if is_transport || is_rejected {
-                self.write_transport(&mut text);
-            }
+            // RFC 9143 §7.1.3 wants these attributes in the section with the transport alone. But browsers write them in all sections, Firefox
+            // 153 crashes if they are missing in a bundled one, and aiortc looks for them in rejected ones.
+            self.write_transport(&mut text);
             if is_data {
                 let (port, max_message) = (self.sctp_port, self.max_message);
                 let _ = write!(text, "a=sctp-port:{port}\r\na=max-message-size:{max_message}\r\n");
@@ -327,9 +327,7 @@ impl Description {
                 let line = line.strip_prefix("a=").unwrap_or(&line);
                 let _ = write!(text, "a={line}\r\n");
             }
-            if is_transport || is_rejected {
-                text.push_str("a=end-of-candidates\r\n");
-            }
+            text.push_str("a=end-of-candidates\r\n");
         }
         text
     }

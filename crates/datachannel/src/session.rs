@@ -531,7 +531,7 @@ impl Session {
                         self.on_dtls(now, |dtls, effects| dtls.connect(now, (), effects));
                     }
                     if let Some((association, at)) = self.sctp.association_at(now).filter(|_| changed) {
-                        association.handle_route_change(at, PathId(0));
+                        association.handle_path_error(at, PathId(0), PathError::RouteChanged);
                     }
                 }
                 RouteEvent::Silent => self.tell(SessionEvent::Silent),

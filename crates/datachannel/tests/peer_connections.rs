@@ -164,7 +164,7 @@ async fn the_end_is_told_to_everybody() {
     }
     assert!(within(answers.accept()).await.is_none());
     let refused = within(answers.open(ChannelConfig::new("late"))).await;
-    assert!(matches!(refused, Err(OpenError::Refused)), "{refused:?}");
+    assert!(matches!(refused, Err(OpenError::Ended)), "{refused:?}");
 }
 
 #[tokio::test]

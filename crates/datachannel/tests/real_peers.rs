@@ -321,12 +321,55 @@ async fn a_peer_that_answers_exchanges_messages() {
     channels_and_messages(false).await;
 }
 
+fn peer_is(names: &[&str]) -> bool {
+    let name = std::env::var("ANABRANCH_PEER").unwrap_or("chromium".to_owned());
+    names.contains(&name.as_str())
+}
+
+/// Numbers beyond 1,023 exist, but Chromium has 1,024 streams.
+#[tokio::test(flavor = "multi_thread")]
+async fn hundreds_of_channels_of_the_peer() {
+    let count = if peer_is(&["pion"]) { 600 } else { 400 };
+    let mut peer = Peer::start();
+    let _ours = connect(&mut peer, true).await;
+    let labels: Vec<String> = (0..count).map(|number| format!("channel {number}")).collect();
+    let wanted: Vec<Value> = labels.iter().map(|label| json!({ "label": label })).collect();
+    peer.ask(&json!({ "do": "open", "channels": wanted }));
+    for label in [&labels[0], &labels[count / 2], &labels[count - 1]] {
+        peer.echoes(label, "text", &[10]);
+    }
+}
+
+/// ICE restarts by either side (RFC 8445 §9). aiortc has none, and our program for pion neither.
+#[tokio::test(flavor = "multi_thread")]
+async fn ice_is_restarted() {
+    if !peer_is(&["chromium", "firefox"]) {
+        return;
+    }
+    for peer_offers in [true, false] {
+        let mut peer = Peer::start();
+        let ours = connect(&mut peer, peer_offers).await;
+        peer.ask(&json!({ "do": "open", "channels": [{ "label": "x" }] }));
+        for _ in 0..2 {
+            let offer = peer.sdp(&json!({ "do": "restart" }));
+            let answer = ours.connection.accept_offer(&offer).unwrap();
+            peer.ask(&json!({ "do": "accept", "sdp": answer }));
+            peer.echoes("x", "binary", &[1, 30_000]);
+            let offer = ours.connection.restart_ice().unwrap();
+            let answer = peer.sdp(&json!({ "do": "answer", "sdp": offer }));
+            ours.connection.accept_answer(&answer).unwrap();
+            peer.echoes("x", "binary", &[1, 30_000]);
+        }
+        peer.ask(&json!({ "do": "connected" }));
+    }
+}
+
 /// The peer offers audio and video beside the data channels, with this bundle policy. First its offer has candidates, then it has none, as
 /// that of a peer that trickles.
 async fn audio_and_video_too(policy: &str) {
     exchange_beside_audio_and_video(policy, false).await;
-    // aiortc does not trickle: it takes no answer in which bundled sections share their transport attributes.
-    if std::env::var("ANABRANCH_PEER").is_ok_and(|name| name == "aiortc") {
+    // aiortc does not trickle.
+    if peer_is(&["aiortc"]) {
         return;
     }
     exchange_beside_audio_and_video(policy, true).await;

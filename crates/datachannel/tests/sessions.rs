@@ -748,6 +748,22 @@ fn an_ice_restart_finds_another_route() {
     }
 }
 
+/// RFC 8261 §6.1: the congestion window of the former route says nothing about the new one.
+#[test]
+fn another_route_has_a_window_of_its_own() {
+    let (mut pair, id) = with_channel([false, false]);
+    let window = |pair: &Pair| pair.sides[OFFERER].stats().unwrap().paths[0].cwnd;
+    let fresh = window(&pair);
+    pair.send(OFFERER, id, vec![0; 200_000]);
+    pair.settle();
+    assert!(window(&pair) > 2 * fresh);
+    restart(&mut pair, OFFERER, &[moved(OFFERER)]);
+    pair.run(Duration::from_secs(5), |datagram| {
+        ![datagram.source, datagram.destination].contains(&address(OFFERER))
+    });
+    assert!(window(&pair) <= fresh, "{} {fresh}", window(&pair));
+}
+
 /// The side whose network has not changed may restart ICE too.
 #[test]
 fn an_ice_restart_by_the_other_side_brings_a_session_back() {

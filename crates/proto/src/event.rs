@@ -209,6 +209,10 @@ pub enum PathError {
     /// The layer below closed its connection, as DTLS does with close_notify: no packet can be sent any more, so that the association ends
     /// at once.
     Closed,
+    /// The layer below carries the packets of the path over another route now, as ICE does below DTLS. The path begins anew (RFC 8261 §6.1):
+    /// congestion window, RTT and path MTU are those of a new path, a heartbeat measures it, and chunks in flight are retransmitted without
+    /// being counted as lost.
+    RouteChanged,
 }
 
 /// A packet that the driver must send for the endpoint itself.

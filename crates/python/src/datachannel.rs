@@ -91,6 +91,35 @@ impl PeerConnection {
             .map_err(Failure::from)?)
     }
 
+    fn accept_offer(&self, offer: &str) -> PyResult<String> {
+        Ok(self
+            .connection
+            .get()?
+            .accept_offer(offer)
+            .map_err(Failure::from)?)
+    }
+
+    fn restart_ice(&self) -> PyResult<String> {
+        Ok(self.connection.get()?.restart_ice().map_err(Failure::from)?)
+    }
+
+    fn add_candidate(&self, candidate: &str) -> PyResult<()> {
+        Ok(self
+            .connection
+            .get()?
+            .add_candidate(candidate)
+            .map_err(Failure::from)?)
+    }
+
+    fn silent(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let connection = self.connection.get()?.clone();
+        let silent = async move {
+            connection.silent().await;
+            Ok::<_, Failure>(())
+        };
+        begin(py, silent, nothing)
+    }
+
     fn connected(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let connection = self.connection.get()?.clone();
         begin(py, async move { connection.connected().await }, nothing)
@@ -148,6 +177,15 @@ impl PeerConnection {
         let connection = self.connection.get()?.clone();
         let closed = async move { Ok::<_, Failure>(connection.closed().await) };
         begin(py, closed, |py, end| {
+            Ok(end.to_string().into_pyobject(py)?.into_any().unbind())
+        })
+    }
+
+    /// The reason of the end, in words.
+    fn shutdown(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let connection = self.connection.get()?.clone();
+        let ended = async move { Ok::<_, Failure>(connection.shutdown().await) };
+        begin(py, ended, |py, end| {
             Ok(end.to_string().into_pyobject(py)?.into_any().unbind())
         })
     }

@@ -79,7 +79,7 @@ classes! {
     };
     anabranch_datachannel::SessionEnd: |_error| "ConnectError";
     anabranch_datachannel::OpenError: |error| match error {
-        anabranch_datachannel::OpenError::Refused => "ClosedError",
+        anabranch_datachannel::OpenError::Refused | anabranch_datachannel::OpenError::Ended => "ClosedError",
         anabranch_datachannel::OpenError::NotConnected => "ConnectError",
         _ => "SettingError",
     };

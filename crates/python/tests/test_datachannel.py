@@ -119,7 +119,33 @@ async def test_mistakes_are_explained() -> None:
     with pytest.raises(anabranch.BindError):
         await datachannel.offer("192.0.2.1:0")
     connection, _ = await datachannel.offer(LOOPBACK)
-    with pytest.raises(anabranch.ConnectError, match="not connected"):
-        await connection.open("early")
+    with pytest.raises(anabranch.ConnectError, match="no description"):
+        connection.restart_ice()
     with pytest.raises(anabranch.SettingError, match="one of lifetime"):
         await connection.open("both", lifetime=1, retransmissions=1)
+    early = asyncio.create_task(connection.open("early"))
+    await asyncio.sleep(0)
+    connection.close()
+    with pytest.raises(anabranch.ClosedError, match="ended"):
+        await early
+
+
+async def test_ice_is_restarted_and_a_shutdown_waits() -> None:
+    async with pair() as (offers, answers):
+        opening = asyncio.create_task(offers.open("x"))
+        theirs = await answers.accept()
+        ours = await opening
+        assert theirs is not None
+        for one, other in ((offers, answers), (answers, offers)):
+            one.accept_answer(other.accept_offer(one.restart_ice()))
+            await ours.send("still here")
+            assert await theirs.recv() == "still here"
+        answers.add_candidate("candidate:1 1 udp 2113937151 192.0.2.1 9 typ host")
+        with pytest.raises(anabranch.Error, match="candidate"):
+            answers.add_candidate("nonsense")
+        await ours.send("the last one")
+        ending = asyncio.create_task(offers.shutdown())
+        assert await theirs.recv() == "the last one"
+        await ending
+        await answers.closed()
+        await answers.silent()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anabranch_netsim::LinkConfig;
-use anabranch_proto::{PathId, PathStats};
+use anabranch_proto::{PathError, PathId, PathStats};
 use anabranch_testkit::{Pair, Setup, Side};
 
 const PATH: PathId = PathId(0);
@@ -40,7 +40,8 @@ fn a_path_begins_anew_on_another_route() {
     let before = path(&pair);
     assert!(before.cwnd > fresh.cwnd && before.flight_size > 0, "{before:?}");
     let now = pair.now();
-    pair.association_mut(Side::A).handle_route_change(now, PATH);
+    let association = pair.association_mut(Side::A);
+    association.handle_path_error(now, PATH, PathError::RouteChanged);
     let after = path(&pair);
     assert_eq!((after.cwnd, after.flight_size, after.srtt), (fresh.cwnd, 0, None));
     let limit = pair.now() + Duration::from_secs(5);

@@ -67,7 +67,7 @@ impl Attack {
     pub(crate) fn sent(&mut self, len: usize) {
         self.packets += 1;
         self.bytes += len as u64;
-        if self.packets % EVERY == 0 || self.packets == self.planned {
+        if self.packets.is_multiple_of(EVERY) || self.packets == self.planned {
             self.measure();
         }
     }

@@ -367,7 +367,7 @@ fn early_copies(attack: &mut Attack) {
             let message = Bytes::from_static(&[7; 50]);
             let _ = victim
                 .association_mut()
-                .send(now, StreamId(stream), message, options.clone());
+                .send(now, StreamId(stream), message, options);
         }
         victim.script.advance(core::time::Duration::from_millis(20));
         victim.script.skip_answers();

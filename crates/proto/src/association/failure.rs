@@ -15,7 +15,7 @@ use crate::trace_event::TraceKind;
 use crate::transmit::Sender;
 
 impl Association {
-    /// Handles an error that the operating system reported for a path. With RFC 7829, an unreachable path counts as a timeout if
+    /// Handles an error that the operating system or the layer below reported for a path. With RFC 7829, an unreachable path counts as a timeout if
     /// another path can take over: heartbeats then find out when the path works again. Otherwise the error has no effect, and
     /// the timers decide.
     pub fn handle_path_error(&mut self, now: Timestamp, path: PathId, error: PathError) {
@@ -40,22 +40,14 @@ impl Association {
                     self.on_t3(now, path);
                 }
             }
+            PathError::RouteChanged if self.state.sends_heartbeats() => {
+                self.sender.leave_path(&mut self.paths, path);
+                let local = self.paths.path(path).local;
+                self.paths.move_to(path, local, &self.config, now);
+                self.send_heartbeat(now, path);
+            }
+            PathError::RouteChanged => {}
         }
-        self.settle(now);
-    }
-
-    /// The layer below carries the packets of a path over another route now, as ICE does below DTLS. The path begins anew: congestion
-    /// window, RTT and path MTU are those of a new path (RFC 8261 §6.1), a heartbeat measures it, and chunks in flight are retransmitted
-    /// without being counted as lost.
-    pub fn handle_route_change(&mut self, now: Timestamp, path: PathId) {
-        self.exhausted = None;
-        if !self.state.sends_heartbeats() || !self.paths.has(path) {
-            return;
-        }
-        self.sender.leave_path(&mut self.paths, path);
-        let local = self.paths.path(path).local;
-        self.paths.move_to(path, local, &self.config, now);
-        self.send_heartbeat(now, path);
         self.settle(now);
     }
 

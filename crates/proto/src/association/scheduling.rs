@@ -43,7 +43,8 @@ impl Association {
         Ok(())
     }
 
-    /// Gives all streams of a range the class of the first of them (the thesis' *set a range of equals*).
+    /// Gives all streams of a range the class of the first of them, and the streams behind the range the classes that follow it, one for each
+    /// (the thesis' *set a range of equals*). Classes that the streams behind had are dropped; those beyond 65,535 are 65,535.
     ///
     /// # Errors
     /// As [`Association::set_stream_priority`]; nothing was changed then. An empty range changes nothing.
@@ -51,9 +52,10 @@ impl Association {
         self.exhausted = None;
         let (first, last) = (*streams.start(), *streams.end());
         check_priorities(&self.sender.queue, first.max(last))?;
-        let priority = self.sender.queue.priority(first);
-        self.sender.queue.set_priorities(first, last, priority);
-        on_classes_changed(self);
+        if first <= last {
+            self.sender.queue.set_equals(first, last);
+            on_classes_changed(self);
+        }
         Ok(())
     }
 

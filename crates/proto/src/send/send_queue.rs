@@ -604,6 +604,18 @@ impl SendQueue {
         });
     }
 
+    /// Gives the streams from `first` to `last` the priority of the first, and each stream behind them the next number after that of the
+    /// stream before it (the thesis, §4, `sctp_setequalpriority`).
+    pub(crate) fn set_equals(&mut self, first: StreamId, last: StreamId) {
+        let priority = self.priority(first);
+        self.set_priorities(first, last, priority);
+        let mut next = priority;
+        for stream in last.0 + 1..self.stream_count() {
+            next = next.saturating_add(1);
+            self.set_priorities(StreamId(stream), StreamId(stream), next);
+        }
+    }
+
     pub(crate) fn set_weight(&mut self, stream: StreamId, weight: NonZeroU16) {
         self.scheduler.set_weight(stream, weight);
     }

@@ -67,8 +67,8 @@ async def _begin(
 class PeerConnection(Incoming["DataChannel"]):
     """A connection to a peer, with any number of data channels. Made by `offer` and `answer`.
 
-    As an asynchronous iterator, it returns the channels that the peer opens. As a context manager, it closes at the end: close the
-    channels before, and wait until they are closed, if messages must not be lost.
+    As an asynchronous iterator, it returns the channels that the peer opens. As a context manager, it closes at the end: call
+    `shutdown` before if messages must not be lost.
     """
 
     __slots__ = ("_native", "__weakref__")
@@ -79,6 +79,24 @@ class PeerConnection(Incoming["DataChannel"]):
     def accept_answer(self, answer: str) -> None:
         """The peer's answer to this side's offer."""
         self._native.accept_answer(answer)
+
+    def restart_ice(self) -> str:
+        """Looks for new routes to the peer, as after a change of the network. Returns an offer for the peer; the answer goes to
+        `accept_answer`."""
+        return self._native.restart_ice()
+
+    def accept_offer(self, offer: str) -> str:
+        """A further offer of the peer, as after its `restartIce()`. Returns the answer."""
+        return self._native.accept_offer(offer)
+
+    def add_candidate(self, candidate: str) -> None:
+        """A candidate that the peer sends after its description (trickle ICE): the line `candidate:…`. Ones that cannot be used are ignored."""
+        self._native.add_candidate(candidate)
+
+    async def silent(self) -> None:
+        """Waits until the peer was not heard for 10 s, or the connection has ended. The connection lives 20 s longer: `restart_ice` may find
+        another route."""
+        await finish(self._native.silent())
 
     async def connected(self) -> None:
         """Waits until channels can be opened. Raises `ConnectError` if the connection ends before."""
@@ -95,7 +113,7 @@ class PeerConnection(Incoming["DataChannel"]):
         priority: int = NORMAL_PRIORITY,
         negotiated: int | None = None,
     ) -> DataChannel:
-        """Opens a channel, and waits until the peer confirms it.
+        """Opens a channel, as soon as the connection is set up, and waits until the peer confirms it.
 
         ordered: whether messages arrive in the order in which they were sent.
         lifetime: the time, in seconds or as a `timedelta`, after which a message is neither sent nor retransmitted.
@@ -124,6 +142,10 @@ class PeerConnection(Incoming["DataChannel"]):
     async def closed(self) -> str:
         """Waits until the connection has ended, and returns the reason in words."""
         return await finish(self._native.closed())
+
+    async def shutdown(self) -> str:
+        """Ends the connection when the peer has acknowledged all messages. Returns the reason of the end in words."""
+        return await finish(self._native.shutdown())
 
     def close(self) -> None:
         """Closes the connection at once. Messages that the peer has not acknowledged may be lost."""

@@ -5,7 +5,7 @@ use core::time::Duration;
 use anabranch_proto::SchedulerKind::{
     FairBandwidth, FirstComeFirstServed, Priority, RoundRobin, RoundRobinPerPacket, WeightedFairQueueing,
 };
-use anabranch_proto::{Reliability, SchedulerKind, SchedulingError, StreamId};
+use anabranch_proto::{Association, Reliability, SchedulerKind, SchedulingError, StreamId};
 
 use crate::fixture::{FULL, Fixture, config};
 
@@ -203,6 +203,36 @@ fn the_interface_of_the_thesis() {
         assert_eq!(line.association.stream_priority(StreamId(4)), 0);
     });
     assert_eq!(streams(&fixture.sent()), [4, 3, 2, 1, 0, 4, 3, 2, 1]);
+}
+
+/// The thesis, §4: the streams behind the range of equals follow it.
+#[test]
+fn streams_behind_equals_are_renumbered() {
+    let mut fixture = Fixture::of(Priority);
+    fixture.act(|line| {
+        let association = &mut *line.association;
+        association.enable_default_priorities().expect("priorities");
+        let classes = |association: &Association| {
+            [0, 1, 2, 3, 4].map(|stream| association.stream_priority(StreamId(stream)))
+        };
+        association
+            .set_equal_priorities(StreamId(1)..=StreamId(2))
+            .expect("streams");
+        assert_eq!(classes(association), [0, 1, 1, 2, 3]);
+        // Twice changes nothing, and an empty range neither.
+        for equals in [StreamId(1)..=StreamId(2), StreamId(3)..=StreamId(1)] {
+            association.set_equal_priorities(equals).expect("streams");
+            assert_eq!(classes(association), [0, 1, 1, 2, 3]);
+        }
+        association
+            .set_stream_priority(StreamId(0), u16::MAX - 1)
+            .expect("a stream");
+        association
+            .set_equal_priorities(StreamId(0)..=StreamId(1))
+            .expect("streams");
+        let (first, last) = (u16::MAX - 1, u16::MAX);
+        assert_eq!(classes(association), [first, first, last, last, last]);
+    });
 }
 
 /// A setting that the scheduler would ignore is refused, and so is one for a stream that does not exist.

@@ -37,7 +37,8 @@ use crate::types::Tsn;
 pub struct PathReport {
     /// PID and CumPSN: every transmission on the path up to this one has arrived or was skipped by a FORWARD-PSN.
     pub cumulative: PathSequence,
-    /// The path's share of the receive window in bytes; advisory.
+    /// Prwnd of the paper (§III-A), in bytes. The receive buffer is common to all paths, so this is an equal part of a_rwnd, and says nothing
+    /// about the path. This project's sender reads a_rwnd alone.
     pub rwnd: u32,
     /// Transmissions above `cumulative` that arrived, as offsets from it.
     pub gap_ack_blocks: GapAckBlocks,
