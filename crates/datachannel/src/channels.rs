@@ -245,7 +245,13 @@ impl Channels {
         }
         let streams = association.outbound_streams();
         let id = match config.negotiated {
-            Some(id) if id >= streams || id == NO_STREAM || self.channels.contains_key(&id) => {
+            // The stream of a channel that was refused may be about to be reset.
+            Some(id)
+                if id >= streams
+                    || id == NO_STREAM
+                    || self.channels.contains_key(&id)
+                    || self.resets.is_pending(id) =>
+            {
                 return Err(OpenError::InvalidNumber(id));
             }
             Some(id) => id,
@@ -484,7 +490,7 @@ impl Channels {
         };
         (first..streams)
             .step_by(2)
-            .find(|id| !self.channels.contains_key(id))
+            .find(|id| !self.channels.contains_key(id) && !self.resets.is_pending(*id))
     }
 
     fn insert(&mut self, association: &mut Association, id: u16, channel: Channel) {
@@ -673,7 +679,10 @@ impl Channels {
     }
 
     fn on_outgoing(&mut self, id: u16, outgoing: Outgoing) {
-        if let Some(channel) = self.channels.get_mut(&id) {
+        // The reset may be that of a channel which was refused before the present one was accepted.
+        if let Some(channel) = self.channels.get_mut(&id)
+            && channel.outgoing == Outgoing::Resetting
+        {
             channel.outgoing = outgoing;
             self.end_if_reset(id);
         }

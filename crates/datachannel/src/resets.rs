@@ -36,6 +36,11 @@ pub(crate) struct Resets {
 }
 
 impl Resets {
+    /// Whether a stream is to be reset, or its reset waits for its answer.
+    pub(crate) fn is_pending(&self, stream: u16) -> bool {
+        self.waiting.contains(&stream) || self.asked.contains(&stream)
+    }
+
     pub(crate) fn insert(&mut self, stream: u16) {
         self.waiting.insert(stream);
     }

@@ -780,3 +780,26 @@ fn a_restart_ends_the_association() {
     assert_eq!(told, ids.map(Told::Closed));
     assert_eq!(peers.pair.state(Side::Z), Some(AssociationState::Closed));
 }
+
+/// A number whose stream waits for a reset, because the peer used it in a wrong way, is not used for a channel. Found by the fuzz target
+/// `session`.
+#[test]
+fn a_number_that_is_being_reset_is_not_free() {
+    let link = LinkConfig::default().with_delay(Duration::from_millis(50));
+    let mut peers = Peers::new(link, Config::default());
+    let now = peers.pair.now();
+    let options = SendOptions::default().ppid(Ppid(50));
+    let association = peers.pair.association_mut(Side::Z);
+    let sent = association.send(now, StreamId(0), Bytes::from_static(b"malformed"), options);
+    sent.unwrap();
+    peers.run(60);
+    let negotiated = ChannelConfig::new("negotiated").negotiated(0);
+    assert_eq!(peers.open(Side::A, negotiated), Err(OpenError::InvalidNumber(0)));
+    let id = peers.open(Side::A, ChannelConfig::new("x")).unwrap();
+    assert_eq!(id, ChannelId(2));
+    peers.run(500);
+    peers.send(Side::A, id, text("hello")).unwrap();
+    peers.run(500);
+    assert_eq!(peers.messages(Side::Z, id), [text("hello")]);
+    assert!(!peers.take(Side::A).contains(&Told::Closed(id)));
+}

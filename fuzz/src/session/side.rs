@@ -401,7 +401,12 @@ impl Side {
             .get(&id)
             .is_some_and(|known| !known.is_left && !known.is_closed);
         match sent {
-            Ok(()) => assert!(may && self.stage != Stage::Ended, "{id} takes a message"),
+            Ok(()) => assert!(
+                may && self.stage != Stage::Ended,
+                "{id} takes a message: {:?} {:?}",
+                self.channels.get(&id),
+                self.stage
+            ),
             Err(ChannelSendError::Closed) => {
                 // The session itself closes a channel whose peer breaks the rules.
                 let is_open = self.is_fair && may && self.stage == Stage::Connected;
