@@ -11,15 +11,11 @@ use anabranch_proto::{
 };
 use anabranch_wire::chunk::kind;
 use bytes::Bytes;
-use peak_alloc::PeakAlloc;
 
 use crate::input::{Input, extend, reliability};
+use crate::memory::ALLOCATED;
 use crate::node::Node;
 use crate::peer::{ADDRESSES, PORT, Peer, address, as_nr_sack, chunk};
-
-/// Counts allocated memory, to detect a peer that makes the endpoint store too much.
-#[global_allocator]
-static ALLOCATED: PeakAlloc = PeakAlloc;
 
 /// Bytes of memory that an endpoint and its associations may use in addition to their buffers.
 const MOST_MEMORY: usize = 2 << 20;

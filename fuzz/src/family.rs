@@ -155,6 +155,30 @@ impl Family {
         chunk(kind::RE_CONFIG, 0, &value)
     }
 
+    /// RE-CONFIG with the request to reset these outgoing streams, or the incoming ones.
+    pub(crate) fn reset(&mut self, last_tsn: Tsn, outgoing: bool, streams: &[u16]) -> Vec<u8> {
+        let request = number(&mut self.request, 0);
+        let listed: Vec<u8> = streams.iter().flat_map(|stream| stream.to_be_bytes()).collect();
+        let value = if outgoing {
+            parameter(
+                13,
+                &[words(&[request, self.asked_request, last_tsn.0]), listed].concat(),
+            )
+        } else {
+            parameter(14, &[words(&[request]), listed].concat())
+        };
+        chunk(kind::RE_CONFIG, 0, &value)
+    }
+
+    /// RE-CONFIG with this result of the endpoint's last request.
+    pub(crate) fn answer(&self, result: u32) -> Vec<u8> {
+        chunk(
+            kind::RE_CONFIG,
+            0,
+            &parameter(16, &words(&[self.asked_request, result])),
+        )
+    }
+
     /// ASCONF or ASCONF-ACK.
     pub(crate) fn asconf(&mut self, input: &mut Input<'_>) -> Vec<u8> {
         let bits = input.u8();

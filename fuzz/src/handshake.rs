@@ -1,7 +1,7 @@
 //! DTLS handshakes between two endpoints while somebody drops, duplicates, changes and forges datagrams.
 
 use std::collections::VecDeque;
-use std::sync::{Once, OnceLock};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anabranch_dtls::{Certificate, DtlsConfig, Effects, Peers};
@@ -58,8 +58,7 @@ impl Pair {
             if key != KEYS[side] {
                 to_strangers += datagram.len();
             } else if self.wire.len() < WIRE {
-                self.wire
-                    .push_back((1 - side, KEYS[1 - side], datagram.to_vec()));
+                self.wire.push_back((1 - side, KEYS[1 - side], datagram.to_vec()));
             }
             if self.seen.len() < WIRE {
                 self.seen.push(datagram.to_vec());
@@ -153,9 +152,7 @@ impl Pair {
 
 /// Runs the input's steps. Afterwards the network works, and both sides begin again.
 pub(crate) fn run(input: &[u8]) {
-    // libFuzzer ends the program at each panic. Those of the library for DTLS end their connection only, which is what this target tests.
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| std::panic::set_hook(Box::new(|info| eprintln!("{info}"))));
+    crate::print_panics();
     let mut input = Input(input);
     let mut pair = Pair::new();
     pair.connect();

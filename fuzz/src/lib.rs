@@ -7,14 +7,22 @@ mod association;
 mod family;
 mod handshake;
 mod input;
+mod memory;
 mod node;
 mod pair;
 mod peer;
+mod session;
 mod work;
 
 pub use anabranch_proto::fuzzing::{
     controllers, interleaved, named, outstanding, reassembly, recovery, send_queue, tsn_tracker,
 };
+
+/// libFuzzer ends the program at each panic. Panics of the library for DTLS end their connection only, which is for the targets to test.
+fn print_panics() {
+    static HOOK: std::sync::Once = std::sync::Once::new();
+    HOOK.call_once(|| std::panic::set_hook(Box::new(|info| eprintln!("{info}"))));
+}
 
 /// A datagram: decoding never panics, and a decoded value encodes to the same bytes.
 ///
@@ -58,4 +66,14 @@ pub fn work(input: &[u8]) {
 /// few; if a packet arrives that was not sent; if there is no connection once the network works.
 pub fn handshake(input: &[u8]) {
     handshake::run(input);
+}
+
+/// A session of data channels, with a hostile peer or with another session, while somebody changes, forges and loses datagrams and descriptions. The
+/// keys of ICE and DTLS are random, so that a run differs from another with the same input in them.
+///
+/// # Panics
+/// If a session holds more memory than docs/LIMITS.md allows; if its events or its timeouts break a rule; if messages between two sessions are
+/// lost, changed, duplicated or out of order once the network works.
+pub fn session(input: &[u8]) {
+    session::run(input);
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 /// A name and a function of bytes.
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 13] = [
+const TARGETS: [Target; 14] = [
     ("parse", anabranch_fuzz::parse),
     ("association", anabranch_fuzz::association),
     ("pair", anabranch_fuzz::pair),
@@ -20,6 +20,7 @@ const TARGETS: [Target; 13] = [
     ("controllers", anabranch_fuzz::controllers),
     ("work", anabranch_fuzz::work),
     ("handshake", anabranch_fuzz::handshake),
+    ("session", anabranch_fuzz::session),
 ];
 
 /// There is only one test, because allocated memory is counted for the whole process.

@@ -33,6 +33,10 @@ const LEAST_SHARE: usize = 8;
 /// The least time between two timeouts of a connection.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 
+/// The same during the handshake: while a flight of DTLS 1.3 has a gap, the library acknowledges the rest of it at each timeout, and wants the
+/// next one at once. RFC 9147 §7.1 proposes a quarter of the retransmission timer, which is 250 ms at first.
+const LEAST_HANDSHAKE_WAIT: Duration = Duration::from_millis(100);
+
 /// The DTLS connections of an endpoint. `K` is the address of a peer.
 #[derive(Debug)]
 pub struct Peers<K> {
@@ -470,7 +474,7 @@ impl<K: PeerKey> Peers<K> {
             connection.timeout.min(idle).min(unused.unwrap_or(idle))
         });
         let handshake = self.handshakes.get(&key);
-        let handshake = handshake.map(|connection| connection.timeout);
+        let handshake = handshake.map(|connection| connection.timeout.max(now + LEAST_HANDSHAKE_WAIT));
         match established.chain(handshake).min() {
             Some(at) => self.timeouts.note(at.max(now + LEAST_WAIT), key),
             None => self.timeouts.forget(key),

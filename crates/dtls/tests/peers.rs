@@ -199,6 +199,33 @@ fn handshakes_survive_losses() {
     }
 }
 
+/// The library wants to acknowledge a flight with a gap again and again, without a wait between. Found by the fuzz target `session`.
+#[test]
+fn a_gap_in_a_flight_draws_few_datagrams() {
+    let (client, server) = (config(), config());
+    for (changed, place) in (0..6).flat_map(|changed| (0..30).map(move |part| (changed, part * 40))) {
+        let mut pair = Pair::new(client.clone(), server.clone());
+        pair.connect();
+        let mut number = 0;
+        pair.deliver(|_, datagram| {
+            number += 1;
+            // A record of a datagram is lost.
+            if let Some(byte) = datagram.get_mut(place).filter(|_| number == changed + 1) {
+                *byte ^= 1;
+            }
+            true
+        });
+        // From now on nothing arrives.
+        pair.sent = 0;
+        pair.run(Duration::from_secs(10), |_, _| false);
+        assert!(
+            pair.sent <= 250,
+            "{changed}, {place}: {} datagrams in 10 s",
+            pair.sent
+        );
+    }
+}
+
 #[test]
 fn nobody_answers() {
     let mut pair = Pair::new(config(), config());
