@@ -1,12 +1,12 @@
 //! A whole session of data channels: ICE, DTLS, SCTP and the channels, with an application that uses it. Its peer is hostile and has the right
 //! keys, or it is another session with a well-behaved application. The input also chooses what the network does to each datagram, what
-//! strangers send, and how descriptions are changed on the way.
+//! strangers send, and how the network between them changes descriptions.
 //!
 //! The rules: no panic; polls and timeouts have an end; events, messages and errors fit together (`side.rs`); the memory of a session is at
 //! most the sum of the rows of docs/LIMITS.md for its settings. Between two sessions, nothing that a stranger or the network does loses,
-//! changes or repeats a message once the network works again, and no session and no channel ends unless its application ends it.
+//! changes a message or delivers it twice once the network works again, and no session and no channel ends unless its application ends it.
 //!
-//! The credentials of ICE and the keys of DTLS are random, and so are the bytes of most datagrams. A finding may need some repeats of its input.
+//! The credentials of ICE and the keys of DTLS are random, and so are the bytes of most datagrams. A finding may need several runs of its input.
 
 mod foe;
 mod sdp;
@@ -28,7 +28,7 @@ use crate::input::Input;
 use foe::Foe;
 use side::{Side, Stage, reliability};
 
-/// The side that is attacked; the other side is a hostile peer or another session.
+/// The side that is attacked; its peer is hostile, or another session.
 const VICTIM: usize = 0;
 const OTHER: usize = 1;
 /// Datagrams that are kept for replays, and those in transit; later ones are lost.
@@ -39,7 +39,7 @@ const MOST_STEPS: u64 = 20_000;
 const STEPS_PER_SECOND: u64 = 500;
 /// The time for set-up over a network without loss.
 const SET_UP: Duration = Duration::from_secs(4);
-/// The time that an input may take, so that neither ICE nor DTLS nor SCTP gives up a network that loses everything.
+/// The time that an input may take, so that neither ICE nor DTLS nor SCTP ends in a network that loses everything.
 const MOST_FAIR_TIME: Duration = Duration::from_secs(8);
 /// The same with a hostile peer.
 const MOST_TIME: Duration = Duration::from_secs(150);
@@ -448,7 +448,7 @@ impl World<'_> {
                 let instance = self.sides[side].channels[&id].instance.expect("a known channel");
                 let of = |from: usize| &self.ledgers[&(from, instance)];
                 let is_left = of(side).is_left || of(1 - side).is_left;
-                // The other side refuses channels that it never knew.
+                // The peer refuses channels that it never knew.
                 assert!(
                     is_left || !of(side).is_known,
                     "channel {id} is closed, and nobody closed it"
@@ -680,7 +680,7 @@ impl World<'_> {
                 .bytes
                 .truncate(len - usize::from(input.u8()) % len.max(1));
         }
-        // STUN does not protect the source address: a check that a stranger repeats moves the path (RFC 8445 §19.2).
+        // STUN does not protect the source address: a check that a stranger sends once more moves the path (RFC 8445 §19.2).
         let is_check = datagram.bytes.first().is_some_and(|first| *first <= 3);
         if bits & 2 != 0 && !(is_check && self.is_fair()) {
             datagram.source = SocketAddr::from(([10, 9, 9, bits >> 4], 9));

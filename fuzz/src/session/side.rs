@@ -56,7 +56,7 @@ pub(super) enum Stage {
 /// A channel that the application knows.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
-    /// The number of the channel among all of both sides, if the other side is well-behaved.
+    /// The number of the channel among all of both sides, if the peer is well-behaved.
     pub(super) instance: Option<u16>,
     is_ours: bool,
     is_open: bool,
@@ -84,7 +84,7 @@ pub(super) struct Side {
     pub(super) channels: BTreeMap<u16, Known>,
     /// Whether it is the client of DTLS, if the harness knows.
     pub(super) is_client: Option<bool>,
-    /// Whether the other side is well-behaved.
+    /// Whether the peer is well-behaved.
     pub(super) is_fair: bool,
     /// Whether the application reads each message at once.
     pub(super) reads: bool,
