@@ -171,13 +171,16 @@ fn parts_come_to_the_reader_of_their_stream() {
 fn set_up_resets_no_stream() {
     let link: LinkConfig = "delay=5ms".parse().expect("a link");
     let mut pair = Setup::new(1).path(link).build();
-    let id = pair.begin_from(Side::Z, anabranch_proto::ConnectOptions::default());
-    pair.use_association(Side::Z, id);
-    separate(&mut pair, CHAT, true);
+    pair.begin();
+    let now = pair.now();
+    pair.association_mut(Side::A).stream(now, CHAT).set_separate(true);
     pair.run_ms(100);
-    pair.send(Side::A, CHAT.0, "first");
+    pair.send(Side::Z, CHAT.0, "first");
     pair.run_ms(50);
-    assert_eq!(["first", "-"], [(); 2].map(|()| read(&mut pair, CHAT)));
+    let now = pair.now();
+    let mut stream = pair.association_mut(Side::A).stream(now, CHAT);
+    let items = [stream.recv(), stream.recv()];
+    assert!(matches!(items, [Some(StreamItem::Part(_)), None]), "{items:?}");
 }
 
 /// If the peer restarts, the messages from before are read, then a reset.

@@ -99,6 +99,8 @@ pub(super) struct Side {
     send: usize,
     max_message: usize,
     max_channels: usize,
+    /// Bytes of the labels of channels that the application opened.
+    labels: usize,
     /// Timeouts at the same time.
     at_once: (Option<Instant>, u32),
     /// The memory of the session now, and the most during the last call.
@@ -146,6 +148,7 @@ impl Side {
             send: buffers.send,
             max_message: config.limits.max_message,
             max_channels: config.limits.max_channels,
+            labels: 0,
             at_once: (None, 0),
             held,
             most_held: held,
@@ -180,7 +183,8 @@ impl Side {
         let sent = 2 * self.send + self.max_message;
         let streams = used * STREAMS_AT_ONCE * INBOUND + used * OUTBOUND + used * CHANNEL;
         let waiting = if self.was_blocked { MOST_WAITING } else { 64 * KIB };
-        let texts = (2 * texts).min(MOST_TEXTS) + (2 * parts).min(MOST_PARTS);
+        // The application's own labels are also in the announcements.
+        let texts = 2 * self.labels + (2 * texts).min(MOST_TEXTS) + (2 * parts).min(MOST_PARTS);
         STRUCTURES + DTLS + ICE + RESETS + received + sent + streams + waiting + texts
     }
 
@@ -379,6 +383,7 @@ impl Side {
                     assert_eq!(id % 2 == 0, is_client, "{id} is ours");
                 }
                 self.add(id, true);
+                self.labels += config.label.len();
                 Some(id)
             }
             Err(OpenError::NotConnected) if self.stage == Stage::Connected => panic!("it is connected"),
