@@ -1,10 +1,10 @@
 //! A whole session of data channels: ICE, DTLS, SCTP and the channels, with an application that uses it. Its peer is hostile and has the right
 //! keys, or it is another session with a well-behaved application. The input also chooses what the network does to each datagram, what
-//! strangers send, and how descriptions are changed in transit.
+//! strangers send, and how the network between them changes descriptions.
 //!
 //! The rules: no panic; polls and timeouts have an end; events, messages and errors fit together (`side.rs`); the memory of a session is at
 //! most the sum of the rows of docs/LIMITS.md for its settings. Between two sessions, nothing that a stranger or the network does loses,
-//! changes or duplicates a message once the network works again, and no session and no channel ends unless its application ends it.
+//! changes a message or delivers it twice once the network works again, and no session and no channel ends unless its application ends it.
 //!
 //! The credentials of ICE and the keys of DTLS are random, and so are the bytes of most datagrams. A finding may need several runs of its input.
 
@@ -39,7 +39,7 @@ const MOST_STEPS: u64 = 20_000;
 const STEPS_PER_SECOND: u64 = 500;
 /// The time for set-up over a network without loss.
 const SET_UP: Duration = Duration::from_secs(4);
-/// The time that an input may take, so that neither ICE nor DTLS nor SCTP fails over a network that loses everything.
+/// The time that an input may take, so that neither ICE nor DTLS nor SCTP ends in a network that loses everything.
 const MOST_FAIR_TIME: Duration = Duration::from_secs(8);
 /// The same with a hostile peer.
 const MOST_TIME: Duration = Duration::from_secs(150);
