@@ -246,7 +246,8 @@ impl Session {
     ) {
         // RFC 7983 §7.
         match bytes.first() {
-            Some(0..=3) => {
+            // The answers of a session that has ended would keep the peer waiting for it (RFC 7675 §5.2).
+            Some(0..=3) if !self.ended => {
                 self.route.handle_stun(now, source, destination, bytes);
                 self.after_route(now);
             }

@@ -394,6 +394,23 @@ fn the_end_is_the_last_event() {
     }
 }
 
+/// All that the closing side sends is lost. It answers no more checks, so that the peer finds it missing. Found by the fuzz target `session`.
+#[test]
+fn a_close_that_is_lost_is_found() {
+    let mut pair = connected(config(OFFERER), config(ANSWERER));
+    let now = pair.now;
+    pair.sides[ANSWERER].close(now);
+    pair.run(Duration::from_secs(45), |datagram| {
+        datagram.source != address(ANSWERER) || datagram.bytes[0] < 20
+    });
+    let told = pair.take(OFFERER);
+    assert_eq!(
+        told.last(),
+        Some(&Seen::Closed(SessionEnd::Unreachable)),
+        "{told:?}"
+    );
+}
+
 /// A peer that vanishes without a word.
 #[test]
 fn a_peer_that_vanishes_is_found_missing() {
