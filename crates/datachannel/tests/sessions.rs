@@ -765,6 +765,33 @@ fn an_ice_restart_finds_another_route() {
     }
 }
 
+/// A record that left on the former route arrives after the new one is chosen.
+#[test]
+fn late_records_of_the_former_route_count() {
+    let (mut pair, id) = with_channel([false, false]);
+    pair.send(ANSWERER, id, "are you there?");
+    pair.pump();
+    let late: Vec<Datagram> = pair.wire.drain(..).collect();
+    restart(&mut pair, ANSWERER, &[moved(ANSWERER)]);
+    // None of the retransmissions arrives.
+    pair.run(Duration::from_secs(3), |datagram| {
+        let is_stun = datagram.bytes[0] < 20;
+        is_stun && ![datagram.source, datagram.destination].contains(&address(ANSWERER))
+    });
+    assert_eq!(pair.take(OFFERER), []);
+    for datagram in late {
+        let Datagram {
+            source,
+            destination,
+            bytes,
+        } = datagram;
+        pair.sides[OFFERER].handle_datagram(pair.now, source, destination, &bytes);
+    }
+    pair.pump();
+    let arrived = Seen::Channel(Told::Message(id, message(b"are you there?")));
+    assert_eq!(pair.take(OFFERER), [arrived]);
+}
+
 /// RFC 8261 §6.1: the congestion window of the former route says nothing about the new one.
 #[test]
 fn another_route_has_a_window_of_its_own() {

@@ -45,6 +45,8 @@ pub(super) struct Route {
     local: Vec<SocketAddr>,
     /// This side's address and the peer's, as soon as they are known.
     chosen: Option<(SocketAddr, SocketAddr)>,
+    /// The route before: the peer's last records on it may still arrive.
+    left: Option<(SocketAddr, SocketAddr)>,
     /// The time of the peer's last message, or of the last description of either side. `None` before both descriptions are known.
     heard: Option<Instant>,
     /// Whether the peer was heard at all.
@@ -63,6 +65,7 @@ impl Route {
             learned: Learned::default(),
             local: local.to_vec(),
             chosen: None,
+            left: None,
             heard: None,
             met: false,
             is_silent: false,
@@ -220,7 +223,7 @@ impl Route {
     /// Whether ICE has verified the address of the peer that another datagram came from. The peer may begin with DTLS before it nominates a
     /// route: the answers then take the way back.
     pub(super) fn admits(&mut self, source: SocketAddr, destination: SocketAddr) -> bool {
-        let is_verified = self.chosen == Some((destination, source))
+        let is_verified = [self.chosen, self.left].contains(&Some((destination, source)))
             || self.agents().any(|ice| ice.has_viable_remote_candidate(source));
         if is_verified {
             self.chosen.get_or_insert((destination, source));
@@ -286,9 +289,10 @@ impl Route {
     }
 
     fn choose(&mut self, route: (SocketAddr, SocketAddr)) -> RouteEvent {
-        let before = self.chosen.replace(route);
+        let before = self.chosen.replace(route).filter(|before| *before != route);
+        self.left = before.or(self.left);
         RouteEvent::Nominated {
-            changed: before.is_some_and(|before| before != route),
+            changed: before.is_some(),
         }
     }
 }
