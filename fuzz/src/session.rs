@@ -229,7 +229,8 @@ impl<'a> World<'a> {
         let is_client = sdp::attribute(&answer, "setup") == Some("passive");
         offers.is_client = (!world.is_changed).then_some(is_client);
         answers.is_client = (!world.is_changed).then_some(!is_client);
-        (offers.is_fair, answers.is_fair) = (true, true);
+        // With a changed `max-message-size`, for example, a side closes channels whose peer breaks no rule that it knows.
+        (offers.is_fair, answers.is_fair) = (!world.is_changed, !world.is_changed);
         world.sides = vec![offers, answers];
         world.settle();
         Some(world)
