@@ -445,8 +445,8 @@ impl World<'_> {
             ledger.check(read.is_text, &read.bytes);
         }
         if self.is_fair() {
-            for id in closed {
-                let instance = self.sides[side].channels[&id].instance.expect("a known channel");
+            for (id, instance) in closed {
+                let instance = instance.expect("a known channel");
                 let of = |from: usize| &self.ledgers[&(from, instance)];
                 let is_left = of(side).is_left || of(1 - side).is_left;
                 // The peer refuses channels that it never knew.

@@ -94,7 +94,8 @@ pub(super) struct Side {
     pub(super) inbox: Vec<Read>,
     /// Channels that the peer opened, and that the session has told to be closed, since the last look.
     pub(super) accepted: Vec<u16>,
-    pub(super) closed: Vec<u16>,
+    /// With the channel's number among all, because the next channel of its number may have been accepted since.
+    pub(super) closed: Vec<(u16, Option<u16>)>,
     receive: usize,
     send: usize,
     max_message: usize,
@@ -313,7 +314,7 @@ impl Side {
             }
             ChannelEvent::Closed(_) => {
                 known.is_closed = true;
-                self.closed.push(id.0);
+                self.closed.push((id.0, known.instance));
                 // Its last messages can still be read.
                 return (!known.is_left).then_some(id.0);
             }
