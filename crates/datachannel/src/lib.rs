@@ -8,6 +8,7 @@ mod channel;
 mod channels;
 mod config;
 mod dcep;
+mod interface;
 mod joins;
 #[cfg(feature = "tokio")]
 mod peer_connection;
@@ -17,11 +18,11 @@ mod session;
 mod session_config;
 mod unclaimed;
 
-pub use channels::{
-    ChannelEvent, ChannelId, ChannelLimits, ChannelMessage, ChannelSendError, Channels, OpenError, Refusal,
-    Role,
-};
+pub use channels::Channels;
 pub use config::{ChannelConfig, NORMAL_PRIORITY};
+pub use interface::{
+    ChannelEvent, ChannelId, ChannelLimits, ChannelMessage, ChannelSendError, OpenError, Refusal, Role,
+};
 #[cfg(feature = "tokio")]
 pub use peer_connection::{DataChannel, PeerConnection};
 pub use sdp::{SdpError, candidate_addresses};

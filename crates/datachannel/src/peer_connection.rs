@@ -10,8 +10,8 @@ use anabranch::{DatagramSocket, Explained, Transmit};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use crate::channels::{ChannelEvent, ChannelId, ChannelMessage, ChannelSendError, OpenError};
 use crate::config::ChannelConfig;
+use crate::interface::{ChannelEvent, ChannelId, ChannelMessage, ChannelSendError, OpenError};
 use crate::session::{Session, SessionEnd, SessionEvent, SessionTransmit};
 use crate::session_config::{SessionConfig, SessionError};
 

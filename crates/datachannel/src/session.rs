@@ -14,8 +14,9 @@ use anabranch_proto::{Association, CloseReason, Event, PathError, PathId};
 use bytes::Bytes;
 use is::Candidate;
 
-use crate::channels::{ChannelEvent, ChannelId, ChannelMessage, ChannelSendError, Channels, OpenError, Role};
+use crate::channels::Channels;
 use crate::config::ChannelConfig;
+use crate::interface::{ChannelEvent, ChannelId, ChannelMessage, ChannelSendError, OpenError, Role};
 use crate::sdp::{Description, SdpError, Sections, Setup, read_candidate};
 use crate::session_config::{SessionConfig, SessionError};
 use route::{Route, RouteEvent};

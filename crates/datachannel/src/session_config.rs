@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use anabranch_dtls::Certificate;
 use anabranch_proto::{Config, SchedulerKind};
 
-use crate::channels::ChannelLimits;
+use crate::interface::ChannelLimits;
 use crate::sdp::SdpError;
 
 /// The settings of a session.

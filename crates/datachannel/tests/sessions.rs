@@ -361,13 +361,7 @@ fn a_close_is_told_to_the_peer() {
 #[test]
 fn the_end_is_the_last_event() {
     for vanishes in [false, true] {
-        let mut pair = connected(config(OFFERER), config(ANSWERER));
-        let id = pair.sides[OFFERER]
-            .open(pair.now, ChannelConfig::new("x"))
-            .unwrap();
-        pair.settle();
-        pair.take(OFFERER);
-        pair.take(ANSWERER);
+        let (mut pair, id) = with_channel([false, false]);
         if !vanishes {
             let now = pair.now;
             pair.sides[OFFERER].close(now);
