@@ -80,10 +80,24 @@ pub fn candidate_addresses(description: &str) -> Result<Vec<SocketAddr>, SdpErro
     Ok(candidates.iter().map(Candidate::addr).collect())
 }
 
+/// The candidate of a line; `None` if it cannot be used, or ends the list.
+pub(crate) fn candidate_of(line: &str) -> Result<Option<Candidate>, SdpError> {
+    let line = line.trim();
+    let attribute = line.strip_prefix("a=").unwrap_or(line);
+    if attribute.is_empty() || attribute == "end-of-candidates" {
+        return Ok(None);
+    }
+    let is_candidate = attribute.starts_with("candidate:") && attribute.split(' ').nth(6) == Some("typ");
+    if !is_candidate {
+        return Err(SdpError::Attribute("candidate"));
+    }
+    Ok(read_candidate(line))
+}
+
 /// Reads a candidate (RFC 8839 §5.1), with or without `a=` and `candidate:` before it. `None` of a candidate that cannot be used: over TCP,
 /// of another component than the first, with a name of mDNS, or with an address that is not that of one host. If the peer has such an address,
 /// its checks show it.
-pub(crate) fn read_candidate(line: &str) -> Option<Candidate> {
+fn read_candidate(line: &str) -> Option<Candidate> {
     let line = line.trim();
     let line = line.strip_prefix("a=").unwrap_or(line);
     let line = line.strip_prefix("candidate:").unwrap_or(line);

@@ -12,12 +12,11 @@ use std::time::Instant;
 use anabranch_dtls::{DtlsConfig, DtlsError, Effects, Fingerprint, Peers};
 use anabranch_proto::{Association, CloseReason, Event, PathError, PathId};
 use bytes::Bytes;
-use is::Candidate;
 
 use crate::channels::Channels;
 use crate::config::ChannelConfig;
 use crate::interface::{ChannelEvent, ChannelId, ChannelMessage, ChannelSendError, OpenError, Role};
-use crate::sdp::{Description, SdpError, Sections, Setup, read_candidate};
+use crate::sdp::{Description, SdpError, Sections, Setup, candidate_of};
 use crate::session_config::{SessionConfig, SessionError};
 use route::{Route, RouteEvent};
 use stack::{SCTP_PORT, Stack};
@@ -659,20 +658,6 @@ impl Session {
             self.end = Some(end);
         }
     }
-}
-
-/// The candidate of a line; `None` if it cannot be used, or ends the list.
-fn candidate_of(line: &str) -> Result<Option<Candidate>, SdpError> {
-    let line = line.trim();
-    let attribute = line.strip_prefix("a=").unwrap_or(line);
-    if attribute.is_empty() || attribute == "end-of-candidates" {
-        return Ok(None);
-    }
-    let is_candidate = attribute.starts_with("candidate:") && attribute.split(' ').nth(6) == Some("typ");
-    if !is_candidate {
-        return Err(SdpError::Attribute("candidate"));
-    }
-    Ok(read_candidate(line))
 }
 
 fn random_number() -> Result<u64, SessionError> {
