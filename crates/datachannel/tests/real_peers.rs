@@ -340,6 +340,13 @@ async fn hundreds_of_channels_of_the_peer() {
     }
 }
 
+/// Firefox sends no more if ICE restarts again while it still leaves the former route, and does not tell when it has left.
+async fn rest() {
+    if peer_is(&["firefox"]) {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
 /// ICE restarts by either side (RFC 8445 §9). aiortc has none, and our program for pion neither.
 #[tokio::test(flavor = "multi_thread")]
 async fn ice_is_restarted() {
@@ -355,10 +362,12 @@ async fn ice_is_restarted() {
             let answer = ours.connection.accept_offer(&offer).unwrap();
             peer.ask(&json!({ "do": "accept", "sdp": answer }));
             peer.echoes("x", "binary", &[1, 30_000]);
+            rest().await;
             let offer = ours.connection.restart_ice().unwrap();
             let answer = peer.sdp(&json!({ "do": "answer", "sdp": offer }));
             ours.connection.accept_answer(&answer).unwrap();
             peer.echoes("x", "binary", &[1, 30_000]);
+            rest().await;
         }
         peer.ask(&json!({ "do": "connected" }));
     }
