@@ -33,7 +33,7 @@ pub use multipath::{
     RetransmissionPolicy,
 };
 pub use path_settings::{PathHeartbeats, PathMtu, PathSettings};
-pub use recovery::{LossDetection, RecoveryRules, T3Restart};
+pub use recovery::{DiscardReduction, LossDetection, RecoveryRules, T3Restart};
 
 /// The settings of an endpoint and of the associations it makes. Start from [`Config::default`] and change the fields you need.
 /// [`Config::validate`] reports a setting that is out of range or contradicts another one.

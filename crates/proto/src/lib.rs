@@ -60,8 +60,8 @@ pub use association::{
 };
 pub use config::{
     AckRouting, AddressForm, AddressTypes, AuthenticationConfig, BufferConfig, Config, ConfigError,
-    CoupledControl, DiscardNotice, DynamicAddressConfig, EcaConfig, HeartbeatConfig, HmacAlgorithm,
-    InterleavingConfig, LossDetection, MultipathConfig, MultipathMode, NrSackConfig,
+    CoupledControl, DiscardNotice, DiscardReduction, DynamicAddressConfig, EcaConfig, HeartbeatConfig,
+    HmacAlgorithm, InterleavingConfig, LossDetection, MultipathConfig, MultipathMode, NrSackConfig,
     PartialReliabilityConfig, PathHeartbeats, PathMtu, PathPair, PathScheduler, PathSettings,
     ReconfigurationConfig, RecoveryRules, RetransmissionConfig, RetransmissionPolicy, RtoConfig, SackConfig,
     SchedulerKind, SharedKey, StreamConfig, T3Restart,

@@ -336,7 +336,8 @@ pub struct TraceChunk {
 pub enum LossRule {
     /// Missing reports: fast retransmit (RFC 9260 §7.2.4).
     MissingReports,
-    /// The first missing report of a chunk that must not be retransmitted (early discard, Basto and Freitas).
+    /// The first missing report of a chunk that must not be retransmitted (early discard, Basto and Freitas); or FORWARD-TSN passed such a
+    /// chunk before further reports came.
     FirstMissingReport,
     /// A later transmission was acknowledged, and the reordering window is over (RACK, RFC 8985 §6.2).
     Rack,

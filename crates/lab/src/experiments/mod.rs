@@ -1,6 +1,7 @@
 //! The experiments, and their shared code.
 
 mod beside_tcp;
+mod early_discard;
 mod eca;
 mod everything;
 mod in_time;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Experiment> {
         retransmission_queue::transfer::experiment(),
         nr_sack_forward_tsn::late_binding::experiment(),
         nr_sack_forward_tsn::bursts::experiment(),
+        early_discard::experiment(),
         notice_distance::experiment(),
         stream_drift::experiment(),
         priority_deadlines::experiment(),

@@ -17,9 +17,11 @@ pub struct PartialReliabilityConfig {
     /// ([`crate::controller::Controller::known_rate`]: only BBR knows it). Later messages then do not wait for one that comes too late. With
     /// several paths at once it has no effect. Default false; [`crate::Config::low_latency`] sets it.
     pub discard_hopeless: bool,
-    /// *Early discard*: a chunk that must not be retransmitted is abandoned at its first missing report, instead of the last report
-    /// needed for fast retransmit (RFC 9260 §7.2.4). Congestion control still counts it as a loss. Default false, because
-    /// reordering alone causes first missing reports. [`crate::SendOptions::early_discard`] overrides it for a message.
+    /// *Early discard* (Basto and Freitas): a chunk that must not be retransmitted is abandoned at its first missing report, instead of the
+    /// last report needed for fast retransmit (RFC 9260 §7.2.4). The report of a retransmission comes from a chunk that left later on the
+    /// same path. Congestion control counts the chunk as a loss when missing reports or RACK declare it lost, and at the latest when the
+    /// receiver skips it. Default false, because reordering alone causes first missing reports, and a chunk that was only late may arrive
+    /// after the receiver has skipped it. [`crate::SendOptions::early_discard`] overrides it for a message.
     pub early_discard: bool,
     /// *Selective forward TSN*: offered to the peer, and used if the peer offers it too. It notifies the receiver that a chunk of an
     /// ordered message will not be retransmitted, so that later messages of the stream are delivered without it. The value is the

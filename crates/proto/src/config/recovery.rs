@@ -21,9 +21,8 @@ pub struct RecoveryRules {
     pub(crate) gap_acks_grow: bool,
     /// Which acknowledgement restarts T3-rtx while data is outstanding (RFC 9260 §6.3.2 R3).
     pub(crate) t3_restart: T3Restart,
-    /// Whether a chunk that is abandoned at its first missing report counts as a loss for congestion control. It should: the
-    /// network lost the chunk. FreeBSD does not count it.
-    pub(crate) early_discard_reduces: bool,
+    /// When a chunk that is abandoned at its first missing report counts as a loss for congestion control.
+    pub(crate) early_discard_reduces: DiscardReduction,
     /// Whether the sender ignores acknowledgements of the first round trip after a FORWARD-TSN when it decides whether to
     /// retransmit the FORWARD-TSN (RFC 3758 §3.5, C5's note, leaves the choice).
     pub(crate) forward_waits: bool,
@@ -39,6 +38,20 @@ pub enum LossDetection {
     /// probe finds losses at the end of a burst; T3-rtx is the last resort, and undone if it was spurious (F-RTO, RFC 4138).
     /// Window reductions are spread over a round trip (RFC 9937) and undone if all losses were spurious (RFC 3708).
     Rack,
+}
+
+/// When a chunk that is abandoned at its first missing report (early discard) counts as a loss for congestion control (feature
+/// `experiments`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum DiscardReduction {
+    /// Like any other chunk: when missing reports or RACK declare it lost, and at the latest when the receiver skips it because of
+    /// FORWARD-TSN. A chunk that was only late costs nothing.
+    #[default]
+    ReportCount,
+    /// At the first missing report, as in the simulations of *SCTP extensions for time sensitive traffic*.
+    FirstReport,
+    /// Never, as in FreeBSD. For comparison only: the network lost the chunk.
+    Never,
 }
 
 /// Which acknowledgement restarts T3-rtx (feature `experiments`). RFC 9260's "acknowledges the earliest outstanding TSN" has more than one meaning once
@@ -70,7 +83,7 @@ impl RecoveryRules {
         ssthresh_floor: 4,
         gap_acks_grow: true,
         t3_restart: T3Restart::EarliestInFlight,
-        early_discard_reduces: true,
+        early_discard_reduces: DiscardReduction::ReportCount,
         forward_waits: true,
     };
 

@@ -165,6 +165,25 @@ impl Flight {
         later.filter_map(|no| Some((*no, self.get(*no)?)))
     }
 
+    /// Whether the acknowledgement being handled acknowledges a transmission later than `no`.
+    pub(crate) fn is_overtaken(&self, no: SendNo) -> bool {
+        let newly = self.progress.acknowledged();
+        newly.is_some_and(|(_, highest)| no < highest)
+    }
+
+    /// The retransmissions in flight that left before a transmission which is being acknowledged.
+    pub(crate) fn overtaken_retransmissions(&self) -> Vec<ExtendedTsn> {
+        if self.progress.acknowledged().is_none() {
+            return Vec::new();
+        }
+        let open = self
+            .retransmissions(self.earliest)
+            .filter(|(_, sending)| sending.is_open());
+        open.take_while(|(no, _)| self.is_overtaken(*no))
+            .map(|(_, sending)| sending.tsn)
+            .collect()
+    }
+
     /// Whether anything in flight can measure the round-trip time: a chunk that was not sent before (Karn's algorithm).
     pub(crate) fn measures(&self) -> bool {
         let mut open = self.range(self.earliest());

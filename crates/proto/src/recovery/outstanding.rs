@@ -16,7 +16,7 @@ mod outcome;
 mod rack;
 
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use anabranch_wire::{StreamId, Tsn};
 
@@ -61,9 +61,9 @@ pub(crate) struct Outstanding {
     abandoned: usize,
     /// Chunks in the ring that may be abandoned at their first missing report.
     hasty: usize,
-    /// The New Cumulative TSNs of the FORWARD-TSNs that were sent. If a cumulative TSN ack reaches one of them, chunks below it need not
+    /// The New Cumulative TSNs of the FORWARD-TSNs that were sent, and when each left first. If a cumulative TSN ack reaches one of them, chunks below it need not
     /// have arrived.
-    forwarded: BTreeSet<u64>,
+    forwarded: BTreeMap<u64, Timestamp>,
     /// The last fragment in the ring of each unfinished message that a fragment of another message follows (RFC 8260): one for each stream.
     open: BTreeMap<StreamId, u64>,
     detector: Detector,
@@ -111,7 +111,7 @@ impl Outstanding {
             reneged_at: None,
             abandoned: 0,
             hasty: 0,
-            forwarded: BTreeSet::new(),
+            forwarded: BTreeMap::new(),
             detector,
             episodes,
             identity: None,
@@ -215,6 +215,7 @@ impl Outstanding {
             copied: None,
             one_path: true,
             abandoned: false,
+            discarded: false,
             links,
         });
         index

@@ -43,7 +43,8 @@ impl Sender {
                     .build(cx.now, &self.outstanding, packet.room_for(forward_kind))
         {
             packet.push(&forward);
-            self.outstanding.on_forward_sent(self.sources.forward.told());
+            self.outstanding
+                .on_forward_sent(self.sources.forward.told(), cx.now);
             cx.counters.forward_tsns_sent += 1;
             self.keep_timer(cx);
         }

@@ -2,6 +2,7 @@
 //! for each rule, with the packets drawn. TSNs count from the sender's initial TSN, which is 0.
 
 mod abandoning;
+mod early_discard;
 mod forward_point;
 mod frames;
 mod receiver;

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use anabranch_netsim::{Generator, LinkConfig, QueueLimit, TcpConfig};
-use anabranch_proto::{Config, RecoveryRules, Reliability, SendOptions, T3Restart, Timestamp};
+use anabranch_proto::{
+    Config, DiscardReduction, RecoveryRules, Reliability, SendOptions, T3Restart, Timestamp,
+};
 
 use crate::experiment::Extent;
 use crate::experiments::plain_config;
@@ -203,7 +205,8 @@ impl Rules {
                 Self::B | Self::C | Self::E | Self::I => T3Restart::CumulativeInFlight,
                 _ => T3Restart::CumulativeMoved,
             })
-            .early_discard_reduces(!freebsd_drop);
+            // Early discard is off unless FreeBSD is copied.
+            .early_discard_reduces(DiscardReduction::Never);
         config.no_delay = self != Self::F;
         if self == Self::E {
             config.max_burst = 1000;

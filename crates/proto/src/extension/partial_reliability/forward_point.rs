@@ -154,7 +154,7 @@ impl ForwardPoint {
                 && outstanding.chunk(*looked).fragment.message == message
         };
         let from = Some(self.looked).filter(same).unwrap_or(index);
-        let coming = outstanding.still_coming(from);
+        let coming = outstanding.still_coming(from, index);
         self.looked = coming.unwrap_or(from);
         coming.is_some()
     }

@@ -177,7 +177,13 @@ impl Detector {
         mut each: impl FnMut(&mut Paths, Run),
     ) {
         match self {
-            Self::MissingReports(reports) => reports.reported(base, acked).for_each(|run| each(paths, run)),
+            Self::MissingReports(reports) => {
+                reports.reported(base, acked).for_each(|run| each(paths, run));
+                for index in 0..paths.len() {
+                    let overtaken = paths.path(PathId(index as u8)).flight.overtaken_retransmissions();
+                    overtaken.into_iter().for_each(|tsn| each(paths, Run::of(tsn)));
+                }
+            }
             Self::MissingReportsByPath(all) => {
                 for (index, reports) in all.iter().enumerate() {
                     let path = PathId(index as u8);

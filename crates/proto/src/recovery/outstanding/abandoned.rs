@@ -4,10 +4,11 @@
 use anabranch_wire::StreamId;
 
 use super::acknowledged::runs_above;
-use super::{AckOutcome, Chunk, ChunkState, Judge, Outstanding};
+use super::{AckOutcome, Chunk, ChunkState, Judge, Outstanding, named};
+use crate::config::DiscardReduction;
 use crate::message::Fragment;
 use crate::message::MessageId;
-use crate::path::{PathId, Paths};
+use crate::path::{Flight, PathId, Paths, Sending};
 use crate::recovery::ack_report::AckReport;
 use crate::seq::Run;
 use crate::time::Timestamp;
@@ -60,24 +61,56 @@ impl Outstanding {
     }
 
     /// A FORWARD-TSN was sent whose New Cumulative TSN is `index`.
-    pub(crate) fn on_forward_sent(&mut self, index: u64) {
-        self.forwarded.insert(index);
+    pub(crate) fn on_forward_sent(&mut self, index: u64, now: Timestamp) {
+        self.forwarded.entry(index).or_insert(now);
     }
 
-    /// The highest New Cumulative TSN sent so far that is not above `cumulative`, or 0. If the receiver acknowledges everything up to
-    /// `cumulative`, it may have skipped chunks up to there without receiving them.
-    pub(super) fn take_forwarded(&mut self, cumulative: u64) -> u64 {
-        let mut highest = 0;
+    /// The receiver acknowledges everything up to `cumulative`, and may have skipped chunks because of FORWARD-TSN. Returns the last chunk that
+    /// need not have arrived, or 0. A FORWARD-TSN that left less than a round trip ago has not been answered yet.
+    ///
+    /// Chunks that were discarded early, and have too few missing reports, are lost: nothing else will report them.
+    #[cold]
+    pub(super) fn on_skipped(
+        &mut self,
+        cumulative: u64,
+        now: Timestamp,
+        paths: &mut Paths,
+        outcome: &mut AckOutcome,
+    ) -> u64 {
+        let mut skipped = 0;
+        let round_trip = paths.iter().filter_map(|path| path.rtt.min()).min();
         while let Some(first) = self
             .forwarded
-            .first()
-            .copied()
-            .filter(|first| *first <= cumulative)
+            .first_entry()
+            .filter(|first| *first.key() <= cumulative)
         {
-            self.forwarded.remove(&first);
-            highest = first;
+            let (index, left) = first.remove_entry();
+            if round_trip.is_none_or(|least| now.saturating_duration_since(left) >= least) {
+                skipped = index;
+            }
         }
-        highest
+        if self.hasty > 0 {
+            for index in self.base..=skipped {
+                self.lose_if_discarded(index, paths, outcome);
+            }
+        }
+        skipped
+    }
+
+    fn lose_if_discarded(&mut self, index: u64, paths: &mut Paths, outcome: &mut AckOutcome) {
+        let Some(chunk) = self.chunks.get_mut((index - self.base) as usize) else {
+            return;
+        };
+        let arrived = |flight: &Flight| flight.get(chunk.sequence).is_some_and(Sending::has_arrived);
+        if !chunk.is_discarded_in_flight() || arrived(&paths.path(chunk.path).flight) {
+            return;
+        }
+        self.journal
+            .note(|| chunk.loss_event(index, LossRule::FirstMissingReport));
+        chunk.leave(paths);
+        chunk.state = ChunkState::Abandoned;
+        named::suspect(&mut self.suspects, index, (chunk.path, chunk.sequence));
+        outcome.lose(chunk);
     }
 
     /// The fragment of the same message before this one, if it is still in the ring.
@@ -87,11 +120,12 @@ impl Outstanding {
         in_ring.then(|| index - u64::from(before))
     }
 
-    /// The first chunk in flight among this fragment and the later fragments of the same message.
-    pub(crate) fn still_coming(&self, mut index: u64) -> Option<u64> {
+    /// The first chunk in flight among this fragment and the later fragments of the same message. FORWARD-TSN is to pass the chunk
+    /// `passing`, so that it does not count if it was discarded early.
+    pub(crate) fn still_coming(&self, mut index: u64, passing: u64) -> Option<u64> {
         loop {
             let chunk = self.chunk(index);
-            if chunk.state == ChunkState::InFlight {
+            if chunk.is_coming() || (index != passing && chunk.state == ChunkState::InFlight) {
                 return Some(index);
             }
             match chunk.links {
@@ -157,6 +191,7 @@ impl Outstanding {
             copied: None,
             one_path: false,
             abandoned: true,
+            discarded: false,
             links,
         });
         self.abandoned += 1;
@@ -230,34 +265,49 @@ impl Outstanding {
             base,
             retained,
             rules,
+            suspects,
             acked,
             journal,
             ..
         } = self;
+        let per_path = detector.is_per_path();
         detector.each_reported(*base, acked, paths, |paths, run| {
             for index in run.first..=run.last {
                 let chunk = &mut chunks[(index - *base) as usize];
-                if chunk.state != ChunkState::InFlight
-                    || chunk.fast_retransmitted
-                    || !chunk.fragment.haste.early_discard
-                    || !judge.abandons(chunk)
-                {
+                if !chunk.is_coming() || !chunk.fragment.haste.early_discard || !judge.abandons(chunk) {
+                    continue;
+                }
+                let again = chunk.transmissions > 1;
+                // Only a later transmission of its path can report a retransmission missing.
+                if again && !paths.path(chunk.path).flight.is_overtaken(chunk.sequence) {
+                    continue;
+                }
+                outcome.abandoned.push(index);
+                outcome.early_discards += 1;
+                // Missing reports of TSNs do not count for a retransmission (RFC 9260 §7.2.4 step 5): nothing later declares it lost.
+                let countable = per_path || !again;
+                if rules.early_discard_reduces == DiscardReduction::ReportCount && countable {
+                    chunk.discarded = true;
                     continue;
                 }
                 journal.note(|| chunk.loss_event(index, LossRule::FirstMissingReport));
                 chunk.leave(paths);
                 chunk.state = ChunkState::Abandoned;
                 chunk.free(retained);
-                outcome.abandoned.push(index);
-                outcome.early_discards += 1;
-                if rules.early_discard_reduces {
-                    let size = chunk.fragment.wire_len();
-                    outcome.lost.push((chunk.path, chunk.sequence, size));
-                    let path = &mut outcome.paths[chunk.path.index()];
-                    path.lost += 1;
-                    path.lost_bytes += chunk.fragment.wire_len();
+                if rules.early_discard_reduces != DiscardReduction::Never {
+                    named::suspect(suspects, index, (chunk.path, chunk.sequence));
+                    outcome.lose(chunk);
                 }
             }
         });
+    }
+
+    /// The receiver got chunk `index` although FORWARD-TSN had passed it: if it was discarded early, it was late and not lost.
+    pub(super) fn on_late_discard(&mut self, index: u64) {
+        if let Some(at) = index.checked_sub(self.base)
+            && let Some(chunk) = self.chunks.get_mut(at as usize)
+        {
+            chunk.discarded = false;
+        }
     }
 }

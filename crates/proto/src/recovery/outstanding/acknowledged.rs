@@ -49,7 +49,7 @@ impl Outstanding {
         };
         outcome.cumulative_moved = cumulative >= self.base;
         self.begin(judge.now, paths);
-        let mut highest_newly_acked = self.on_cumulative(cumulative, paths, outcome);
+        let mut highest_newly_acked = self.on_cumulative(cumulative, judge.now, paths, outcome);
         if highest > cumulative || !self.acked.is_empty() {
             let newly = self.on_gaps(cumulative, report, paths, outcome);
             // An acknowledgement without news may have been overtaken by the one that it seems to contradict.
@@ -174,10 +174,20 @@ impl Outstanding {
     }
 
     /// Removes the chunks that are cumulatively acknowledged; returns the highest newly acknowledged one.
-    fn on_cumulative(&mut self, cumulative: u64, paths: &mut Paths, outcome: &mut AckOutcome) -> Option<u64> {
+    fn on_cumulative(
+        &mut self,
+        cumulative: u64,
+        now: Timestamp,
+        paths: &mut Paths,
+        outcome: &mut AckOutcome,
+    ) -> Option<u64> {
         let mut highest = None;
         let in_flight_restarts = self.rules.t3_restart == T3Restart::CumulativeInFlight;
-        let skipped = self.take_forwarded(cumulative);
+        let skipped = if self.forwarded.is_empty() {
+            0
+        } else {
+            self.on_skipped(cumulative, now, paths, outcome)
+        };
         while self.base <= cumulative {
             let Some(chunk) = self.chunks.front_mut() else {
                 break;

@@ -61,6 +61,9 @@ pub(crate) struct Chunk {
     pub(super) one_path: bool,
     /// The message is abandoned. A chunk in state `InFlight` still counts as in flight until it is acknowledged or lost.
     pub(crate) abandoned: bool,
+    /// The chunk was reported missing and abandoned, and is in flight until the missing reports suffice for a loss: FORWARD-TSN may pass it
+    /// already (early discard, [`crate::DiscardReduction::ReportCount`]).
+    pub(super) discarded: bool,
     /// The distances in TSNs to the fragments of the same message before and after the chunk; 0 if there is none.
     pub(super) links: [u32; 2],
 }
@@ -99,10 +102,21 @@ impl Chunk {
 
     /// Whether the chunk was declared lost once and not retransmitted since: if it is acknowledged, it was not lost.
     pub(super) fn is_spuriously_lost(&self) -> bool {
+        let lost = ChunkState::Lost { timed_out: false };
         // If it was copied, its copy may have arrived.
-        self.state == ChunkState::Lost { timed_out: false }
+        (self.state == lost || self.state == ChunkState::Abandoned)
             && self.transmissions == 1
             && self.copied.is_none()
+    }
+
+    /// Whether the receiver still waits for the chunk in flight, as far as is known.
+    pub(super) fn is_coming(&self) -> bool {
+        self.state == ChunkState::InFlight && !self.discarded
+    }
+
+    /// Whether the chunk was discarded early and has not counted as a loss.
+    pub(super) fn is_discarded_in_flight(&self) -> bool {
+        self.state == ChunkState::InFlight && self.discarded
     }
 
     /// Frees the user data, which is no longer needed; returns how many bytes.

@@ -164,17 +164,19 @@ struct Loss<'a> {
 }
 
 impl Loss<'_> {
-    /// Declares a chunk lost if it is in flight. A chunk that was fast retransmitted before is declared lost only if `again`.
+    /// Declares a chunk lost if it is in flight. A chunk that was fast retransmitted before is declared lost only if `again`, or if it was
+    /// discarded early.
     fn take(&mut self, index: u64, again: bool, paths: &mut Paths) {
         let chunk = &mut self.chunks[(index - self.base) as usize];
+        let again = again || chunk.discarded;
         if chunk.state != ChunkState::InFlight || (chunk.fast_retransmitted && !again) {
             return;
         }
         chunk.leave(paths);
-        self.outcome
-            .lost
-            .push((chunk.path, chunk.sequence, chunk.fragment.wire_len()));
+        self.outcome.lose(chunk);
         chunk.fast_retransmitted = true;
+        chunk.discarded = false;
+        named::suspect(self.suspects, index, (chunk.path, chunk.sequence));
         if self.judge.abandons(chunk) {
             chunk.state = ChunkState::Abandoned;
             chunk.free(self.retained);
@@ -182,10 +184,6 @@ impl Loss<'_> {
         } else {
             chunk.state = ChunkState::Lost { timed_out: false };
             self.lost.insert(Run::of(index));
-            named::suspect(self.suspects, index, (chunk.path, chunk.sequence));
         }
-        let path = &mut self.outcome.paths[chunk.path.index()];
-        path.lost += 1;
-        path.lost_bytes += chunk.fragment.wire_len();
     }
 }

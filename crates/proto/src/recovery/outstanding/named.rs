@@ -162,6 +162,7 @@ impl Outstanding {
     /// tolerance of its path rises.
     pub(super) fn on_duplicate(&mut self, index: u64, paths: &Paths) {
         self.on_duplicate_of_probe(index, paths);
+        self.on_late_discard(index);
         let hasty = self.multipath.time_rule || self.rules.missing_reports < 3;
         let tolerates = self.detector.is_rack() || (hasty && self.multipath.backs_off);
         let Some((path, no)) = self.suspects.remove(&index) else {
@@ -183,7 +184,7 @@ impl Outstanding {
 
     /// The receiver lists these TSNs as duplicates. Returns how many of them early copies explain.
     pub(crate) fn on_duplicate_tsns(&mut self, tsns: impl Iterator<Item = Tsn>, paths: &mut Paths) -> usize {
-        if self.suspects.is_empty() && self.tails.is_empty() {
+        if self.suspects.is_empty() && self.tails.is_empty() && self.hasty == 0 {
             return 0;
         }
         let mut explained = 0;

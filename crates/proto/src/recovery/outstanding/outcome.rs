@@ -2,6 +2,7 @@
 
 use anabranch_wire::StreamId;
 
+use super::Chunk;
 use crate::path::{PathId, SendNo};
 use crate::recovery::episode::Phase;
 use crate::time::Timestamp;
@@ -90,6 +91,15 @@ pub(crate) struct AckOutcome {
 }
 
 impl AckOutcome {
+    /// The transmission of this chunk is declared lost.
+    pub(super) fn lose(&mut self, chunk: &Chunk) {
+        let size = chunk.fragment.wire_len();
+        self.lost.push((chunk.path, chunk.sequence, size));
+        let path = &mut self.paths[chunk.path.index()];
+        path.lost += 1;
+        path.lost_bytes += size;
+    }
+
     /// Clears the outcome, for an association of `paths` paths.
     pub(crate) fn begin(&mut self, paths: usize) {
         let Self {
