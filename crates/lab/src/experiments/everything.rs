@@ -208,8 +208,8 @@ const WITH_ECA: Variant = Variant {
     ..EVERYTHING
 };
 
-/// Both variants with the stack's default loss recovery and congestion control.
-const WITH_DEFAULTS: [Variant; 2] = [
+/// The variants with the stack's default loss recovery and congestion control.
+const WITH_DEFAULTS: [Variant; 3] = [
     Variant {
         name: "plain with defaults",
         defaults: true,
@@ -219,6 +219,11 @@ const WITH_DEFAULTS: [Variant; 2] = [
         name: "everything with defaults",
         defaults: true,
         ..EVERYTHING
+    },
+    Variant {
+        name: "everything with ECA and defaults",
+        defaults: true,
+        ..WITH_ECA
     },
 ];
 
@@ -409,6 +414,7 @@ fn figures() -> Vec<Figure> {
         curves: [
             "everything with defaults",
             "everything",
+            "everything with ECA and defaults",
             "everything with ECA",
             "plain with defaults",
             "plain",
