@@ -203,8 +203,9 @@ pub(crate) struct PathArgs {
     #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
     retransmission: Option<Retransmission>,
     /// Path for acknowledgements with eca: ranked (gap reports on the lowest-RTT path without gaps), unranked (any path
-    /// without gaps), last-arrival (path of the latest data), every-path (a copy on every path) or auto (ranked;
-    /// every-path while at least half of the paths lose more than 10 %) [default: auto]
+    /// without gaps), last-arrival (path of the latest data), every-path (a copy on every path) or auto (ranked,
+    /// but the fastest path reports its own gaps; every-path while at least half of the paths lose more than 10 %)
+    /// [default: auto]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
     ack_routing: Option<Acks>,
     /// Coupled congestion control with cmt or eca: lia (RFC 6356; fair to one flow at a shared bottleneck),

@@ -63,8 +63,8 @@ pub struct EcaConfig {
 /// The path on which the receiver is asked to acknowledge (the PS bits of E-DATA).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum AckRouting {
-    /// While at least half of the paths lose more than 10 % of their packets, as [`AckRouting::EveryPath`]; otherwise as
-    /// [`AckRouting::Ranked`].
+    /// While at least half of the paths lose more than 10 % of their packets, as [`AckRouting::EveryPath`]. Otherwise as
+    /// [`AckRouting::Ranked`], but the path with the smallest smoothed round-trip time reports its own gaps ([`AckRouting::LastArrival`]).
     #[default]
     Measured,
     /// The path on which the last packet with data arrived (PS 000).

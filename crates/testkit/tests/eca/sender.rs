@@ -1,7 +1,7 @@
 //! The sender's rules, with the packets drawn: A sends on paths 0 and 1, Z is a hand-made peer. `(1:3)` is transmission 3 of
 //! path 1.
 
-use anabranch_proto::{Config, Reliability};
+use anabranch_proto::{AckRouting, Config, Reliability};
 use anabranch_wire::chunk::{AckPolicy, GapAckBlock, GapAckBlocks, PathSequences};
 
 use super::fixture::{FULL, Fixture, MS, config};
@@ -337,15 +337,17 @@ fn the_first_retransmission_does_not_wait() {
 }
 
 // A → 2 (1:1, rank 1), 3 (0:1, rank 2) → Z
-/// Rule 11: the path with the lowest RTT has the first rank.
+/// Rule 11: the path with the lowest RTT has the first rank, and by measurement it reports its own gaps.
 #[test]
 fn the_path_with_the_lowest_rtt_has_the_first_rank() {
-    let mut fixture = fixture(|_| {});
-    fixture.send(2, FULL);
-    assert_eq!(
-        fixture.policies(),
-        [(1, AckPolicy::Ranked(1)), (0, AckPolicy::Ranked(2))]
-    );
+    for (routing, first) in [
+        (AckRouting::Ranked, AckPolicy::Ranked(1)),
+        (AckRouting::Measured, AckPolicy::LastArrival),
+    ] {
+        let mut fixture = fixture(|config| config.multipath.eca.ack_routing = routing);
+        fixture.send(2, FULL);
+        assert_eq!(fixture.policies(), [(1, first), (0, AckPolicy::Ranked(2))]);
+    }
 }
 
 // A ← COOP-SACK 1: 2 (1:1), 4 (1:2); renegable: 4 ← Z

@@ -210,6 +210,8 @@ pub(super) fn config(setting: Setting) -> Config {
     multipath.backs_off = amended;
     multipath.eca.time_rule = amended;
     multipath.eca.forward_psn = variant != Variant::NoForwardPsn;
+    // The paper's. By default the best path reports its own gaps.
+    multipath.eca.ack_routing = AckRouting::Ranked;
     multipath.eca.sample_any_ack = variant != Variant::OwnSamples;
     match variant {
         Variant::Equal => {

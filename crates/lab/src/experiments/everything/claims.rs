@@ -44,8 +44,86 @@ const OURS: &str = "";
 pub(super) fn claims() -> Vec<Claim> {
     let mut claims = together();
     claims.extend(one_by_one());
+    claims.extend(all_five());
     claims
 }
+
+/// The claims that the variant `$eca` is no worse than `$cmt` at a loss.
+macro_rules! no_worse {
+    ($loss:literal, $recovery:literal, $eca:literal, $cmt:literal) => {
+        [
+            Claim::new(
+                concat!(
+                    $loss,
+                    " % loss, ",
+                    $recovery,
+                    ": with ECA at most 1 percentage point of the frames less in time than with CMT"
+                ),
+                OURS,
+                Bound::AtLeast(-0.01),
+                between("frames_in_time", $eca, $cmt, $loss),
+            ),
+            Claim::new(
+                concat!(
+                    $loss,
+                    " % loss, ",
+                    $recovery,
+                    ": with ECA at most 1 percentage point of the commands less in time than with CMT"
+                ),
+                OURS,
+                Bound::AtLeast(-0.01),
+                between("commands_in_time", $eca, $cmt, $loss),
+            ),
+            Claim::of_ratio(
+                concat!(
+                    $loss,
+                    " % loss, ",
+                    $recovery,
+                    ": with ECA the file has at least 0.98 times the goodput with CMT"
+                ),
+                OURS,
+                Bound::AtLeast(0.98),
+                |results| results.ratio(&at($eca, $loss), &at($cmt, $loss), "file_goodput"),
+            ),
+        ]
+    };
+}
+
+/// All five papers: ECA-SCTP in place of the SACKs of CMT.
+fn all_five() -> Vec<Claim> {
+    let without_loss = [
+        no_worse!("0", "RFC 9260", "everything with ECA", "everything"),
+        no_worse!(
+            "0",
+            "default recovery",
+            "everything with ECA and defaults",
+            "everything with defaults"
+        ),
+    ];
+    let with_loss = [
+        no_worse!("2", "RFC 9260", "everything with ECA", "everything"),
+        no_worse!("5", "RFC 9260", "everything with ECA", "everything"),
+        no_worse!(
+            "2",
+            "default recovery",
+            "everything with ECA and defaults",
+            "everything with defaults"
+        ),
+        no_worse!(
+            "5",
+            "default recovery",
+            "everything with ECA and defaults",
+            "everything with defaults"
+        ),
+    ];
+    let with_loss = with_loss.map(|[frames, commands, file]| [frames, commands, file.fails_because(MIXED)]);
+    without_loss.into_iter().chain(with_loss).flatten().collect()
+}
+
+/// Why the file is slower with ECA-SCTP.
+const MIXED: &str = "the acknowledgements of the slow path return on both paths, so that its round-trip times mix two loops, and the coupled \
+                     windows follow them: without the samples from the other path (`sample_any_ack`) the file has 0.96 times the goodput at \
+                     2 % loss with the default recovery. The cause of the rest is not known";
 
 fn together() -> Vec<Claim> {
     let file = |loss| {
@@ -109,6 +187,10 @@ fn one_by_one() -> Vec<Claim> {
             "5 % loss: multipath increases the share of frames in time",
             0.0,
             "no multipath",
+        )
+        .fails_because(
+            "acknowledgements that do not name transmissions: with ECA-SCTP, 94 % of the frames are in time, on one path 91 %, and with CMT \
+             82 %",
         ),
         frames(
             "5 % loss: expiry with early discard increases the share of frames in time by at least 3 percentage points",
@@ -136,12 +218,6 @@ fn one_by_one() -> Vec<Claim> {
             OURS,
             Bound::AtLeast(0.0),
             between("frames_in_time", "selective forward alone", "no early discard", "5"),
-        ),
-        Claim::new(
-            "5 % loss: ECA-SCTP changes the share of frames in time by at most 5 percentage points against CMT",
-            "no number: the same scheduler and rules of loss recovery, other acknowledgements",
-            Bound::Within(-0.05, 0.05),
-            between("frames_in_time", "everything with ECA", "everything", "5"),
         ),
         Claim::new(
             "2 % loss, everything with ECA: at least 95 % of the commands in time",

@@ -74,6 +74,9 @@ impl Cooperation {
     }
 
     /// Ranks the active paths by their round-trip times, and paths with equal times by their loss.
+    ///
+    /// The paper reports the gaps of the first path on the second. By measurement they are reported on the first: any other path is slower,
+    /// and the acknowledgements of the path that carries most data would wait for it.
     pub(crate) fn rank(&mut self, now: Timestamp, mut paths: Vec<PathView>) {
         let bad = paths.iter().filter(|path| path.loss > BAD).count();
         let everywhere = self.routing == AckRouting::Measured && bad > 0 && 2 * bad >= paths.len();
@@ -90,6 +93,7 @@ impl Cooperation {
         for (rank, path) in (1..).zip(&paths) {
             self.policies[path.id.index()] = match rank {
                 _ if everywhere => AckPolicy::EveryPath,
+                1 if self.routing == AckRouting::Measured => AckPolicy::LastArrival,
                 1..=RANKS => AckPolicy::Ranked(rank),
                 _ => AckPolicy::Unranked,
             };
@@ -129,8 +133,13 @@ mod tests {
         ];
         let [first, second, third] = [1, 2, 3].map(AckPolicy::Ranked);
         let policies = [third, second, first, AckPolicy::Unranked];
-        assert_eq!(ranked(AckRouting::Measured, &paths), policies);
         assert_eq!(ranked(AckRouting::Ranked, &paths), policies);
+        let measured = [third, second, AckPolicy::LastArrival, AckPolicy::Unranked];
+        assert_eq!(
+            ranked(AckRouting::Measured, &paths),
+            measured,
+            "the fastest reports its own gaps"
+        );
         assert_eq!(ranked(AckRouting::Unranked, &paths), [AckPolicy::Unranked; 4]);
         assert_eq!(
             ranked(AckRouting::LastArrival, &paths),
@@ -142,8 +151,8 @@ mod tests {
     fn everywhere_if_half_of_the_paths_are_bad() {
         let one_of_three = [view(0, 10, 0.0), view(1, 20, 0.0), view(2, 30, 0.2)];
         assert_eq!(
-            ranked(AckRouting::Measured, &one_of_three)[0],
-            AckPolicy::Ranked(1)
+            ranked(AckRouting::Measured, &one_of_three)[1],
+            AckPolicy::Ranked(2)
         );
         let one_of_two = [view(0, 10, 0.0), view(1, 20, 0.2)];
         assert_eq!(
