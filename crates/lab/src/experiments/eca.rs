@@ -32,7 +32,8 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "receive buffer",
-        value: "in KiB, as the axis `buffer` says; the paper has 64 for all paths with CMT, 64 for each path with ECA",
+        value: "in KiB, as the axis `buffer` says; the paper has 64 for each of the three paths: CMT pools them (192), ECA keeps them \
+                apart (64-each); 64 for all paths is our addition",
         from_paper: true,
     },
     Parameter {
@@ -128,6 +129,7 @@ const METRICS: &[Metric] = &[
         "s",
         "standard deviation of the time over the chunks of a run",
     ),
+    hidden("cwnd_max", "KiB", "largest congestion window of one path"),
 ];
 
 const fn hidden(name: &'static str, unit: &'static str, about: &'static str) -> Metric {
@@ -198,15 +200,15 @@ fn cells(extent: Extent) -> Vec<Cell> {
     settings.into_iter().map(cell).collect()
 }
 
-/// Cells with equal settings for both protocols, and the cells that most likely match the paper's columns.
+/// Cells with equal settings for both protocols, and cells with the paper's buffers and the inferred numbers of missing reports.
 fn is_main(setting: Setting) -> bool {
-    use Buffer::{Large, Small, Split};
+    use Buffer::{Pooled, Small, Split};
     use Protocol::{Cmt, Eca};
     use Reports::{Four, One, Three};
     let rules = [
         (Cmt, Small, Three),
         (Eca, Small, Three),
-        (Cmt, Large, Four),
+        (Cmt, Pooled, Four),
         (Eca, Split, One),
     ];
     rules.contains(&(setting.protocol, setting.buffer, setting.reports))
@@ -229,23 +231,23 @@ fn over(rule: Rule, losses: &[u32], variant: Variant) -> impl Iterator<Item = Se
 
 /// The cells that the claims need.
 fn quick_settings() -> Vec<Setting> {
-    use Buffer::{Large, Small, Split};
+    use Buffer::{Pooled, Small, Split};
     use Protocol::{Cmt, Eca};
     use Reports::{Amended, Four, One, Three};
     let mut settings = Vec::new();
     let everywhere = [
         (Cmt, Small, Three),
         (Eca, Small, Three),
-        (Cmt, Large, Three),
-        (Eca, Large, Three),
-        (Cmt, Large, Four),
+        (Cmt, Pooled, Three),
+        (Eca, Pooled, Three),
+        (Cmt, Pooled, Four),
         (Eca, Split, One),
         (Cmt, Split, One),
     ];
     for rule in everywhere {
         settings.extend(over(rule, &LOSSES, Variant::Plain));
     }
-    for buffer in [Small, Large] {
+    for buffer in [Small, Pooled] {
         for protocol in [Cmt, Eca] {
             let amended = (protocol, buffer, Amended);
             settings.extend(over(amended, &ENDS, Variant::Plain));
@@ -258,7 +260,7 @@ fn quick_settings() -> Vec<Setting> {
         }
     }
     for protocol in [Cmt, Eca] {
-        for buffer in [Small, Large] {
+        for buffer in [Small, Pooled] {
             settings.extend(over((protocol, buffer, Three), &ENDS, Variant::Equal));
             settings.extend(over((protocol, buffer, Three), &[15], Variant::Varying));
         }
@@ -273,19 +275,22 @@ fn quick_settings() -> Vec<Setting> {
     settings.extend(over((Cmt, Small, Three), &[3], Variant::EveryPacket));
     let by_last_arrival = Variant::Acks(AckRouting::LastArrival);
     settings.extend(over((Eca, Small, Three), &[3], by_last_arrival));
-    settings.extend(over((Eca, Large, Three), &[15], Variant::NoForwardPsn));
+    settings.extend(over((Eca, Pooled, Three), &[15], Variant::NoForwardPsn));
+    for protocol in [Cmt, Eca] {
+        settings.extend(over((protocol, Pooled, Three), &[15], Variant::Short));
+    }
     settings
 }
 
 fn full_settings() -> Vec<Setting> {
     let mut settings = Vec::new();
     for protocol in [Protocol::Cmt, Protocol::Eca] {
-        for buffer in [Buffer::Small, Buffer::Large, Buffer::Split] {
+        for buffer in [Buffer::Small, Buffer::Pooled, Buffer::Split] {
             for reports in [Reports::One, Reports::Three, Reports::Four, Reports::Amended] {
                 settings.extend(over((protocol, buffer, reports), &LOSSES, Variant::Plain));
             }
         }
-        for buffer in [Buffer::Small, Buffer::Large] {
+        for buffer in [Buffer::Small, Buffer::Pooled] {
             settings.extend(over((protocol, buffer, Reports::Three), &[0], Variant::NoLoss));
             let own: &[Variant] = match protocol {
                 Protocol::Cmt => &[Variant::EveryPacket],

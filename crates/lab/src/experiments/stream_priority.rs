@@ -49,8 +49,13 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "pressure",
-        value: "stream 0: 16 kbit/s, stream 1: 4 times the link's rate, messages of 1,452 B; both share a send buffer of 32 or 96 KiB; a \
-                refused message is not offered again; measured from 60 to 180 s",
+        value: "stream 0: 16 kbit/s, stream 1: 4 times the link's rate, messages of 1,452 B; a send buffer of 32 or 96 KiB; a refused \
+                message is not offered again; measured from 60 to 180 s",
+        from_paper: false,
+    },
+    Parameter {
+        name: "send buffer under pressure",
+        value: "each stream has a share of its own (stream_shares, the stack's default); one: all streams use one buffer",
         from_paper: false,
     },
     Parameter {
@@ -244,8 +249,15 @@ fn cells(_: Extent) -> Vec<Cell> {
         both(Setting { traffic, ..MAIN }).into_iter().chain([bounded])
     };
     settings.extend(without_and_with_bound(Traffic::Fluctuating));
-    for (kib, may_drop) in [(32, false), (32, true), (96, false), (96, true)] {
-        settings.extend(without_and_with_bound(Traffic::Pressure { kib, may_drop }));
+    for shares in [true, false] {
+        for (kib, may_drop) in [(32, false), (32, true), (96, false), (96, true)] {
+            let pressure = Traffic::Pressure {
+                kib,
+                shares,
+                may_drop,
+            };
+            settings.extend(without_and_with_bound(pressure));
+        }
     }
     settings.into_iter().map(cell).collect()
 }

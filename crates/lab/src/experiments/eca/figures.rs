@@ -44,7 +44,7 @@ pub(super) fn figures() -> Vec<Figure> {
     };
     let inferred = |cmt, eca| {
         vec![
-            curve("CMT, 192 KiB, 4 missing reports", ["cmt", "192", "4"], cmt),
+            curve("CMT, 192 KiB pooled, 4 missing reports", ["cmt", "192", "4"], cmt),
             curve("ECA, 64 KiB each, 1 missing report", ["eca", "64-each", "1"], eca),
             curve("CMT, 64 KiB each, 1 missing report", ["cmt", "64-each", "1"], &[]),
         ]
@@ -62,8 +62,8 @@ pub(super) fn figures() -> Vec<Figure> {
     vec![
         over_loss(
             "time",
-            "Time of fast retransmission, with the settings that the paper most likely used",
-            "table III, fig. 6: ECA takes half of CMT's time. Its receive buffers were 64 KB for all paths with CMT, for each with \
+            "Time of fast retransmission, with the paper's buffers and inferred numbers of missing reports",
+            "table III, fig. 6: ECA takes half of CMT's time. The receive buffer is 64 KB for each path, pooled with CMT and apart with \
              ECA; the number of missing reports is not stated",
             time,
             inferred(PAPER_CMT, PAPER_ECA),
@@ -90,7 +90,7 @@ pub(super) fn figures() -> Vec<Figure> {
             vec![
                 curve("CMT, 64 KiB, 3 missing reports", ["cmt", "64", "3"], &[]),
                 curve("ECA, 64 KiB, 3 missing reports", ["eca", "64", "3"], &[]),
-                curve("CMT, 192 KiB, 4 missing reports", ["cmt", "192", "4"], &[]),
+                curve("CMT, 192 KiB pooled, 4 missing reports", ["cmt", "192", "4"], &[]),
                 curve("ECA, 64 KiB each, 1 missing report", ["eca", "64-each", "1"], &[]),
             ],
         ),
@@ -117,11 +117,11 @@ fn delivered(trace: &Trace) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The paper's figures of single runs, with the settings that it most likely used.
+/// The paper's figures of single runs, with its buffers and the inferred numbers of missing reports.
 pub(super) fn timelines() -> Vec<Timeline> {
     let curves = |loss: &'static str, points: fn(&Trace) -> Vec<(f64, f64)>| {
         let rules = [
-            ("CMT, 192 KiB, 4 missing reports", ["cmt", "192", "4"]),
+            ("CMT, 192 KiB pooled, 4 missing reports", ["cmt", "192", "4"]),
             ("ECA, 64 KiB each, 1 missing report", ["eca", "64-each", "1"]),
         ];
         let curve = |(name, rule)| TimelineCurve {

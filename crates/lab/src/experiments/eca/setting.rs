@@ -51,14 +51,15 @@ impl Protocol {
     }
 }
 
-/// The receive buffer.
+/// The receive buffer. The paper has 65,536 bytes for each of the three paths: *maintained commonly* with CMT ([`Buffer::Pooled`]), kept
+/// apart with ECA-SCTP ([`Buffer::Split`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Buffer {
-    /// 65,536 bytes for all paths.
+    /// 65,536 bytes for all paths: a third of the paper's.
     Small,
-    /// 196,608 bytes for all paths.
-    Large,
-    /// 196,608 bytes, of which each path has a third.
+    /// 65,536 bytes for each path, pooled: any path may use all 196,608 bytes.
+    Pooled,
+    /// 65,536 bytes for each path, which other paths cannot use.
     Split,
 }
 
@@ -66,7 +67,7 @@ impl Buffer {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Small => "64",
-            Self::Large => "192",
+            Self::Pooled => "192",
             Self::Split => "64-each",
         }
     }
@@ -126,11 +127,25 @@ pub(super) enum Variant {
     NoForwardPsn,
     /// The round-trip time is measured only from acknowledgements that return on the path of the data.
     OwnSamples,
+    /// The protocol has the other protocol's policy of retransmissions: ECA the path with the largest ssthresh, CMT the path with the
+    /// smallest RTT.
+    Exchanged,
+    /// CMT's policies for both: retransmissions on the path with the largest ssthresh, acknowledgements on the path of the last arrival.
+    /// Only the names of the acknowledged data differ: TSNs or transmissions.
+    Names,
+    /// A chunk that was retransmitted is not declared lost again by missing reports; it waits for T3-rtx.
+    LostOnce,
+    /// Messages of 1,440 bytes. Their chunks leave space in a packet with either protocol, so a window of n packets lets n + 1 chunks
+    /// leave. With the usual messages it does so with CMT, whose chunks are 4 bytes shorter, and lets n chunks leave with ECA.
+    Short,
 }
 
 impl Variant {
     /// The variants with losses that both protocols have, except [`Variant::Plain`].
-    pub(super) const OF_BOTH: [Self; 11] = [
+    pub(super) const OF_BOTH: [Self; 14] = [
+        Self::Short,
+        Self::Exchanged,
+        Self::LostOnce,
         Self::Varying,
         Self::Equal,
         Self::LostAcks,
@@ -144,7 +159,9 @@ impl Variant {
         Self::Bad(AckRouting::Measured),
     ];
     /// The variants that only ECA-SCTP has.
-    pub(super) const OF_ECA: [Self; 6] = [
+    pub(super) const OF_ECA: [Self; 8] = [
+        Self::Names,
+        Self::EveryPacket,
         Self::Acks(AckRouting::LastArrival),
         Self::Acks(AckRouting::EveryPath),
         Self::Bad(AckRouting::LastArrival),
@@ -175,6 +192,10 @@ impl Variant {
             Self::Varying => "varying",
             Self::NoForwardPsn => "no-forward-psn",
             Self::OwnSamples => "own-samples",
+            Self::Exchanged => "exchanged",
+            Self::Names => "names",
+            Self::LostOnce => "lost-once",
+            Self::Short => "short",
         }
     }
 }
@@ -195,7 +216,7 @@ pub(super) fn config(setting: Setting) -> Config {
         .initial_ssthresh(65_536);
     config.buffers.receive = match setting.buffer {
         Buffer::Small => 65_536,
-        Buffer::Large | Buffer::Split => 3 * 65_536,
+        Buffer::Pooled | Buffer::Split => 3 * 65_536,
     };
     let multipath = &mut config.multipath;
     (multipath.mode, multipath.retransmission) = match setting.protocol {
@@ -219,6 +240,17 @@ pub(super) fn config(setting: Setting) -> Config {
             multipath.delayed_acks = false;
             config.sack.frequency = 1;
         }
+        Variant::Exchanged => {
+            multipath.retransmission = match setting.protocol {
+                Protocol::Cmt => RetransmissionPolicy::SmallestRtt,
+                Protocol::Eca => RetransmissionPolicy::LargestSsthresh,
+            };
+        }
+        Variant::Names => {
+            multipath.retransmission = RetransmissionPolicy::LargestSsthresh;
+            multipath.eca.ack_routing = AckRouting::LastArrival;
+        }
+        Variant::LostOnce => multipath.fast_again = false,
         Variant::SamePath => multipath.retransmission = RetransmissionPolicy::SamePath,
         Variant::Acks(routing) | Variant::Bad(routing) => multipath.eca.ack_routing = routing,
         Variant::Default(congestion) => {

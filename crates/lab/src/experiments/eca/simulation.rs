@@ -15,6 +15,8 @@ use crate::trial::Trial;
 
 /// Bytes of user data in a chunk of ECA-SCTP that fills a packet of 1,500 bytes. The chunk has 1,468 bytes with its header.
 const MESSAGE: usize = 1448;
+/// Bytes of user data in a chunk that leaves space in a packet with either protocol.
+const SHORT_MESSAGE: usize = 1440;
 /// Begin of the measured time. The association is established within the first second.
 const BEGIN: Timestamp = Timestamp::from_millis(1_000);
 /// Bytes of the chunk in such a packet.
@@ -47,6 +49,7 @@ pub(super) fn scenario(setting: Setting, extent: Extent, trial: &Trial<'_>) -> S
             classes: vec![SendOptions::default().into()],
             demand: match setting.variant {
                 Variant::BothWays => Demand::GreedyBothWays(MESSAGE),
+                Variant::Short => Demand::Greedy(SHORT_MESSAGE),
                 _ => Demand::Greedy(MESSAGE),
             },
             awaited: Awaited::Nothing,
@@ -88,8 +91,17 @@ pub(super) fn numbers(record: &Record) -> Vec<f64> {
     let (from, to) = record.counts;
     let receiver = record.logs.as_ref().map_or(&[][..], |logs| &logs.receiver);
     let repairs = repairs(record);
-    let deliveries = record.deliveries.iter().map(|(at, _)| *at);
-    let deliveries: Vec<Timestamp> = deliveries.filter(|at| (from..=to).contains(at)).collect();
+    let counted = || {
+        record
+            .deliveries
+            .iter()
+            .filter(|(at, _)| (from..=to).contains(at))
+    };
+    let deliveries: Vec<Timestamp> = counted().map(|(at, _)| *at).collect();
+    let bytes: usize = counted()
+        .filter_map(|(_, number)| record.submitted.get(*number as usize))
+        .map(|message| message.len)
+        .sum();
     let times: Vec<f64> = repairs.fast.iter().map(|repair| repair.took).collect();
     let lost_on = |place: usize| {
         let fast = repairs.fast.iter().filter(|repair| repair.path == place);
@@ -117,7 +129,7 @@ pub(super) fn numbers(record: &Record) -> Vec<f64> {
         times.len() as f64,
         repairs.by_timeout as f64,
         (record.at_end.sender.timeouts - record.at_begin.sender.timeouts) as f64,
-        (deliveries.len() * MESSAGE * 8) as f64 / 1e6 / record.seconds(),
+        (bytes * 8) as f64 / 1e6 / record.seconds(),
         longest_pause(&deliveries, record.counts),
         repairs.retransmissions as f64,
         repairs.spurious as f64,
@@ -129,6 +141,8 @@ pub(super) fn numbers(record: &Record) -> Vec<f64> {
     numbers.extend(windows.iter().map(|readings| variation(readings)));
     numbers.extend((0..PATHS.len()).map(lost_on));
     numbers.push(Summary::of(&times).deviation);
+    let largest = record.windows.iter().flatten().max();
+    numbers.push(largest.map_or(f64::NAN, |bytes| *bytes as f64 / 1024.0));
     numbers
 }
 

@@ -60,10 +60,13 @@ pub(super) enum Traffic {
     Equals,
     /// Chat and steady bulk data while the link changes between [`WIDE`] and its rate.
     Fluctuating,
-    /// An urgent stream of [`URGENT`] and greedy bulk data in messages of equal length, with a small send buffer that both share.
+    /// An urgent stream of [`URGENT`] and greedy bulk data in messages of equal length, with a small send buffer.
     Pressure {
         /// The length of the send buffer.
         kib: u32,
+        /// Whether each stream has a share of the send buffer, which is the stack's default. Otherwise the streams use one buffer, and all
+        /// wait when it is full.
+        shares: bool,
         /// Whether the sender may drop bulk data to accept a message of the urgent stream.
         may_drop: bool,
     },
@@ -78,15 +81,19 @@ impl Traffic {
             Self::Equals => "equals",
             Self::Fluctuating => "fluctuating",
             Self::Pressure {
-                kib: 32,
-                may_drop: false,
-            } => "pressure-32kib",
-            Self::Pressure {
-                kib: 32,
-                may_drop: true,
-            } => "pressure-32kib-drop",
-            Self::Pressure { may_drop: false, .. } => "pressure-96kib",
-            Self::Pressure { may_drop: true, .. } => "pressure-96kib-drop",
+                kib,
+                shares,
+                may_drop,
+            } => match (kib, shares, may_drop) {
+                (32, true, false) => "pressure-32kib",
+                (32, true, true) => "pressure-32kib-drop",
+                (32, false, false) => "pressure-32kib-one",
+                (32, false, true) => "pressure-32kib-one-drop",
+                (_, true, false) => "pressure-96kib",
+                (_, true, true) => "pressure-96kib-drop",
+                (_, false, false) => "pressure-96kib-one",
+                (_, false, true) => "pressure-96kib-one-drop",
+            },
         }
     }
 
@@ -131,6 +138,8 @@ fn config(setting: Setting) -> Config {
         Traffic::Pressure { kib, .. } => (kib as usize) << 10,
         _ => 256 << 20,
     };
+    // `Config::rfc9260` has one buffer for all streams, the thesis one for each stream.
+    config.buffers.stream_shares = matches!(setting.traffic, Traffic::Pressure { shares: true, .. });
     config.buffers.receive = match setting.window {
         Window::Thesis => 65_536,
         Window::Narrow => 4 * BULK_MESSAGE as u32,
@@ -362,7 +371,11 @@ mod tests {
         let knobs = Knobs::default();
         let run = |may_drop| {
             let setting = Setting {
-                traffic: Traffic::Pressure { kib: 96, may_drop },
+                traffic: Traffic::Pressure {
+                    kib: 96,
+                    shares: false,
+                    may_drop,
+                },
                 ..STEADY_56
             };
             let trial = Trial::new(1, &knobs);
@@ -385,6 +398,27 @@ mod tests {
         let ([refused, abandoned], [refused_too, dropped]) = (run(false), run(true));
         assert!(refused > 50.0 && refused_too > 50.0, "{refused} {refused_too}");
         assert!(abandoned == 0.0 && dropped > 0.0, "{abandoned} {dropped}");
+    }
+
+    /// With shares, bulk data that fills the send buffer refuses no message of the urgent stream.
+    #[test]
+    fn a_share_of_the_send_buffer_keeps_the_urgent_stream() {
+        let knobs = Knobs::default();
+        let refused = |shares| {
+            let setting = Setting {
+                traffic: Traffic::Pressure {
+                    kib: 96,
+                    shares,
+                    may_drop: false,
+                },
+                ..STEADY_56
+            };
+            let trial = Trial::new(1, &knobs);
+            let [refused, _] = losses(&simulated(scenario(setting, &trial), &trial), FIRST, URGENT);
+            refused
+        };
+        assert_eq!(refused(true), 0.0);
+        assert!(refused(false) > 50.0);
     }
 
     /// Only a chat has numbers for each message, and they are those of the other metrics.
