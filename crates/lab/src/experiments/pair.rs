@@ -49,6 +49,8 @@ pub(crate) struct Pair {
     pub(crate) network: Network,
     /// The links that data takes, one for each path.
     pub(crate) data_links: Vec<LinkId>,
+    /// The links that acknowledgements take, one for each path. Empty with TCP cross traffic.
+    pub(crate) return_links: Vec<LinkId>,
     /// The TCP cross traffic.
     pub(crate) tcp: Vec<DumbbellPair>,
     /// The receiver's addresses, one for each path.
@@ -136,16 +138,15 @@ impl Pair {
         let sender = network.add_node("sender", &addresses[0], sender);
         let receiver = network.add_node("receiver", &addresses[1], receiver);
         let ends = addresses[0].iter().zip(&addresses[1]).zip(links);
-        let data_links = ends
-            .map(|((from, to), (there, back))| {
-                network.connect((sender, *from), (receiver, *to), there, back).0
-            })
-            .collect();
+        let (data_links, return_links) = ends
+            .map(|((from, to), (there, back))| network.connect((sender, *from), (receiver, *to), there, back))
+            .unzip();
         trial.observe(&mut network);
         let [_, destinations] = addresses;
         let pair = Self {
             network,
             data_links,
+            return_links,
             tcp: Vec::new(),
             destinations,
             sender,
@@ -268,6 +269,7 @@ impl Pair {
         let pair = Self {
             network,
             data_links: vec![dumbbell.forward],
+            return_links: Vec::new(),
             tcp,
             destinations: vec![PEER_BESIDE_TCP.0.ip()],
             sender: pair.left,

@@ -110,6 +110,13 @@ const KNOBS: &[Knob] = &[
         range: (0.0, 1.0),
     },
     Knob {
+        name: "return_loss",
+        unit: "",
+        about: "1: acknowledgements are lost at the same rate as data, as in the paper's simulation",
+        usual: "0",
+        range: (0.0, 1.0),
+    },
+    Knob {
         name: "seconds",
         unit: "s",
         about: "time with losses",

@@ -51,8 +51,12 @@ pub(super) fn simulate(variant: Variant, loss: f64, trial: &Trial<'_>) -> Vec<f6
     let source = Source::greedy(PEER, options, variant.message);
     let mut pair = Pair::new(trial, &config(variant, trial), link.clone(), source);
     pair.network.run_until(LOSS_BEGINS);
-    pair.network
-        .set_link_config(pair.data_links[0], link.with_loss(LossModel::bernoulli(loss)));
+    let with_loss = link.with_loss(LossModel::bernoulli(loss));
+    if trial.knob_or("return_loss", 0.0) >= 0.5 {
+        pair.network
+            .set_link_config(pair.return_links[0], with_loss.clone());
+    }
+    pair.network.set_link_config(pair.data_links[0], with_loss);
     pair.receiver_mut().restart_holdings();
     let before = pair.counters();
     let mut windows = Vec::new();
