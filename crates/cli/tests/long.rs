@@ -214,6 +214,11 @@ fn the_laboratory_is_kept_whole() {
     let machine: Value =
         serde_json::from_str(&fs::read_to_string(path("results/machine.json")).unwrap()).unwrap();
     assert!(machine["machine"]["processors"].as_u64() >= Some(1), "{machine}");
+    let digest = machine["sources"]["stream-drift"].as_str().expect("a digest");
+    assert!(
+        digest.len() == 16 && digest.chars().all(|digit| digit.is_ascii_hexdigit()),
+        "{machine}"
+    );
     let page = fs::read_to_string(path("results/report.html")).unwrap();
     assert!(page.contains("stream-drift") && page.contains("<svg"));
     for kept in ["stream-drift.csv.gz", "stream-drift.json.gz"] {

@@ -18,6 +18,8 @@ mod queue_meter;
 mod report;
 mod results;
 pub mod run;
+#[cfg(test)]
+mod sources;
 pub mod stage;
 pub mod statistics;
 mod tap;
@@ -42,3 +44,7 @@ pub use timeline::{Picture, Timeline, TimelineCurve, pictures};
 pub use trace::{MessageRow, OwnPoints, RunTrace, Series, Trace, TraceDirectory, traced};
 pub use trial::{Capture, Knob, KnobError, Knobs, Trial};
 pub use user::{FileError, experiment_from_toml};
+
+/// The digest of the sources that determine an experiment's numbers, as 16 hexadecimal digits: the code of this crate and, if it was built
+/// in the repository, of the stack and the simulator. Comments on lines of their own do not count.
+pub const SOURCES: &str = env!("ANABRANCH_LAB_SOURCES");

@@ -247,7 +247,7 @@ fn a_sack_is_not_the_probe() {
 // A → DATA 0, 1;  A ← SACK 0;  A → DATA 2, 3;  A ← SACK 0, gap 3: DATA 1 is lost, and DATA 2 belongs to its message
 // A → FORWARD-TSN 2;  A ← SACK 3;  A → DATA 4 … 7;  A ← SACK 3, gaps 5–7
 /// A chunk that FORWARD-TSN passed need not have arrived: RACK does not take it for reordered, and three later packets still show a loss at
-/// once.
+/// once. The small packet of the FORWARD-TSN may be faster than the packets that measured the round trip.
 #[test]
 fn a_skipped_chunk_is_no_sign_of_reordering() {
     let mut config = rack();
@@ -263,7 +263,7 @@ fn a_skipped_chunk_is_no_sign_of_reordering() {
     fixture.script.advance(40 * MS);
     fixture.sack(1, &[(3, 3)]);
     assert_eq!(fixture.sent(), ["FORWARD-TSN 2 (0:1)"]);
-    fixture.script.advance(40 * MS);
+    fixture.script.advance(36 * MS);
     fixture.sack(4, &[]);
     fixture.script.advance(1000 * MS);
     assert_eq!(sent(&mut fixture, &[Reliable; 4], FULL).len(), 4);

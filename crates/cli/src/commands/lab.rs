@@ -1,6 +1,7 @@
 //! `anabranch lab`: runs the experiments of the papers in virtual time, with the code that runs on real networks, and judges
 //! the papers' claims.
 
+mod age;
 mod check;
 mod dask;
 mod kept;

@@ -292,6 +292,12 @@ fn claims() -> Vec<Claim> {
             cost,
             Bound::AtLeast(-1.0),
             in_time("5 % late", "0", "rack", early),
+        ),
+        Claim::new(
+            "5 % late, level 0, RACK: a reduction at the first report costs at least 20 points more",
+            "not stated",
+            Bound::AtLeast(20.0),
+            in_time("5 % late", "0", "rack", ["early", "early at once"]),
         )
         .must(),
         Claim::of_ratio(

@@ -7,7 +7,7 @@ use anabranch_lab::{Experiment, Judgement, Tally};
 
 use super::measure::Measuring;
 use super::real::Real;
-use super::{CheckArgs, tell};
+use super::{CheckArgs, age, tell};
 use crate::failure::Failure;
 
 /// Judges the claims of the chosen experiments. With a testbed, each claim is judged on real packets as well.
@@ -30,6 +30,7 @@ pub(super) fn check(args: &CheckArgs, real: &Real, stop: &AtomicBool) -> Result<
     if count > 1 {
         tell::summary(args.observe.output(), tally, on_bed);
     }
+    age::warn(&chosen);
     failed.outcome()
 }
 

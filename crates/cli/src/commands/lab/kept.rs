@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::{env, fs};
 
-use anabranch_lab::{Conditions, Experiment, Known};
+use anabranch_lab::{Conditions, Experiment, Known, SOURCES};
 use sha2::{Digest, Sha256};
 
 use crate::failure::Failure;
@@ -86,7 +86,8 @@ fn failure(what: &str, path: &Path, problem: &str) -> Failure {
     Failure::new(format!("--results: {what} {}: {problem}", path.display()))
 }
 
-/// The version with a hash of the program, because another build may give other numbers.
+/// The version with a hash of the program, because another build may give other numbers; and the digest of the sources, which tells later
+/// whether the numbers are older than the code.
 pub(super) fn version() -> String {
     static VERSION: OnceLock<String> = OnceLock::new();
     let make = || {
@@ -95,7 +96,7 @@ pub(super) fn version() -> String {
             |_| "unknown".to_owned(),
             |program| hex(&Sha256::digest(program)[..4]),
         );
-        format!("{}+{build}", env!("CARGO_PKG_VERSION"))
+        format!("{}+{build}.{SOURCES}", env!("CARGO_PKG_VERSION"))
     };
     VERSION.get_or_init(make).clone()
 }
