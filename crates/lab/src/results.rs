@@ -98,6 +98,18 @@ impl Results {
         }
     }
 
+    /// The differences of a metric between two cells, seed by seed: `places` minus `from`. `None` if a cell is absent.
+    #[must_use]
+    pub fn difference(
+        &self,
+        places: &[(&str, &str)],
+        from: &[(&str, &str)],
+        metric: &str,
+    ) -> Option<Vec<f64>> {
+        let (one, other) = (self.sample(places, metric)?, self.sample(from, metric)?);
+        Some(one.iter().zip(&other).map(|(one, other)| one - other).collect())
+    }
+
     /// [`Results::sample`] at the first places divided by [`Results::sample`] at the second, seed by seed: equal seeds met the same
     /// traffic.
     #[must_use]

@@ -264,19 +264,13 @@ fn at(network: &'static str, level: &'static str, recovery: &'static str, varian
     ]
 }
 
-/// The differences of a metric between two cells, seed by seed.
-fn difference(results: &Results, metric: &str, one: &At, other: &At) -> Option<Vec<f64>> {
-    let (one, other) = (results.sample(one, metric)?, results.sample(other, metric)?);
-    Some(one.iter().zip(&other).map(|(one, other)| one - other).collect())
-}
-
 fn claims() -> Vec<Claim> {
     let cost = "none of them having a significant transmission or processing cost";
     let gain = "earlier discard notifications of unreliable ADUs";
     let in_time = |network, level, recovery, [variant, to]: [&'static str; 2]| {
         move |results: &Results| {
             let cell = |variant| at(network, level, recovery, variant);
-            difference(results, "in_time", &cell(variant), &cell(to))
+            results.difference(&cell(variant), &cell(to), "in_time")
         }
     };
     let early = ["early", "off"];
