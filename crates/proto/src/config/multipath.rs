@@ -65,6 +65,7 @@ pub struct EcaConfig {
 pub enum AckRouting {
     /// While at least half of the paths lose more than 10 % of their packets, as [`AckRouting::EveryPath`]. Otherwise as
     /// [`AckRouting::Ranked`], but the path with the smallest smoothed round-trip time reports its own gaps ([`AckRouting::LastArrival`]).
+    /// Paths with a window of at most 16 full packets ask for an acknowledgement of each packet (the I bit, RFC 7053).
     #[default]
     Measured,
     /// The path on which the last packet with data arrived (PS 000).

@@ -243,7 +243,7 @@ impl Path {
 
     /// The most bytes in flight: the congestion window, or during recovery the limit of proportional rate reduction.
     #[inline(always)]
-    fn window(&self) -> usize {
+    pub(crate) fn window(&self) -> usize {
         match &self.recovery {
             None => self.control.window(),
             // With nothing in flight, a packet may leave whatever the window is.

@@ -162,13 +162,17 @@ impl Sender {
     ) {
         let chunk = self.outstanding.chunk(index);
         let format = self.queue.format();
-        let label = Label {
+        let mut label = Label {
             tsn: Tsn(index as u32),
             immediate,
-            named: format
-                .numbers_transmissions()
-                .then(|| self.name_of(cx, id, chunk.sequence)),
+            named: None,
         };
+        if format.numbers_transmissions() {
+            let path = cx.paths.path(id);
+            let packets = path.window() / path.pmtu.max_data();
+            label.immediate |= self.sources.cooperation.asks_at_once(packets);
+            label.named = Some(self.name_of(cx, id, chunk.sequence));
+        }
         format.write(&chunk.fragment, &label, packet);
     }
 

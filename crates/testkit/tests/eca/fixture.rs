@@ -243,15 +243,23 @@ impl Fixture {
 
     /// The path and the acknowledgement policy of each E-DATA sent since the last call.
     pub(crate) fn policies(&mut self) -> Vec<(u8, AckPolicy)> {
-        let mut policies = Vec::new();
+        let chunks = self.e_data_sent();
+        chunks
+            .iter()
+            .map(|chunk| (chunk.transmission.path, chunk.policy))
+            .collect()
+    }
+
+    /// The E-DATA chunks sent since the last call.
+    pub(crate) fn e_data_sent(&mut self) -> Vec<EData> {
+        let mut sent = Vec::new();
         while let Some(answer) = self.script.next_answer() {
-            for chunk in answer.chunks {
-                if let Chunk::EData(chunk) = chunk {
-                    policies.push((chunk.transmission.path, chunk.policy));
-                }
-            }
+            sent.extend(answer.chunks.into_iter().filter_map(|chunk| match chunk {
+                Chunk::EData(chunk) => Some(chunk),
+                _ => None,
+            }));
         }
-        policies
+        sent
     }
 
     pub(crate) fn counters(&self) -> Counters {

@@ -148,7 +148,7 @@ fn numbers_start_again_after_a_restart() {
     let talk = |pair: &mut Pair| {
         for side in Side::BOTH {
             assert!(pair.association(side).stats().extensions.eca);
-            pair.send(side, 0, vec![1; 20_000]);
+            pair.send(side, 0, vec![1; 10_000]);
         }
         pair.run_for(1000 * MS);
         assert_eq!(Side::BOTH.map(|side| pair.messages(side).len()), [1, 1]);

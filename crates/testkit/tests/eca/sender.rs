@@ -350,6 +350,32 @@ fn the_path_with_the_lowest_rtt_has_the_first_rank() {
     }
 }
 
+// A → 0 (1:0, I), 1 (0:0, I), … → Z
+/// Rule 11: by measurement, paths with small windows ask for an acknowledgement of each packet.
+#[test]
+fn paths_with_small_windows_ask_at_once() {
+    for (routing, window, asks) in [
+        (AckRouting::Measured, 16, true),
+        (AckRouting::Measured, 17, false),
+        (AckRouting::Ranked, 16, false),
+    ] {
+        let mut config = config();
+        config.multipath.eca.ack_routing = routing;
+        config.initial_window = Some(window);
+        let mut fixture = Fixture::new(config, &super::fixture::ECA);
+        fixture.send(8, FULL);
+        let sent = fixture.e_data_sent();
+        assert_eq!(sent.len(), 8);
+        // The last chunk of all asks anyway (RFC 7053).
+        let usual = sent.iter().take(7).map(|chunk| chunk.data.immediate);
+        assert!(
+            usual.clone().all(|asked| asked == asks),
+            "{routing:?}, {window} packets: {:?}",
+            usual.collect::<Vec<_>>()
+        );
+    }
+}
+
 // A ← COOP-SACK 1: 2 (1:1), 4 (1:2); renegable: 4 ← Z
 /// Rule 12: with NR-SACK, the sender frees chunks that are acknowledged and not listed as renegable. Without NR-SACK it keeps
 /// them.

@@ -11,6 +11,10 @@ use crate::time::Timestamp;
 /// The number of ranks; the E-DATA flags have no bits for more.
 const RANKS: u8 = 3;
 
+/// Up to this window, in full packets, a path asks for an acknowledgement of each packet. With larger windows, waiting for a second packet
+/// costs less than 3 % of a round trip.
+const FEW_PACKETS: usize = 16;
+
 /// If a larger share of the data sent on a path is lost, the path counts as bad.
 const BAD: f64 = 0.1;
 
@@ -66,6 +70,14 @@ impl Cooperation {
                 self.policies.get(path.index()).copied().unwrap_or_default()
             }
         }
+    }
+
+    /// Whether data on a path with a window of this many full packets asks for an acknowledgement at once (the I bit, RFC 7053 §5.1).
+    ///
+    /// The receiver acknowledges every second packet, because reordering between paths makes no gap. The first of two packets then waits
+    /// for the next one, which lengthens the round trip of a window of n packets by 1/2n of it, and the window grows more slowly.
+    pub(crate) fn asks_at_once(&self, packets: usize) -> bool {
+        self.routing == AckRouting::Measured && packets <= FEW_PACKETS
     }
 
     /// Whether to compute the ranks again: once per round-trip time of the slowest path.
