@@ -32,6 +32,8 @@ pub struct Claim {
     pub because: Option<&'static str>,
     /// For a claim that cannot fail while the code does what it says: why. Such a claim tests the code and shows nothing about the paper.
     pub by_construction: Option<&'static str>,
+    /// The name of the figure that draws the claim's numbers, if one does.
+    pub figure: Option<&'static str>,
     /// The half of the results that the claim is about; `None` if there is one half, or if the claim compares both.
     pub half: Option<Half>,
     is_ratio: bool,
@@ -93,6 +95,7 @@ impl Claim {
             bound,
             because: None,
             by_construction: None,
+            figure: None,
             half: None,
             is_ratio: false,
             measure: Arc::new(measure),
@@ -130,6 +133,13 @@ impl Claim {
     #[must_use]
     pub fn by_construction(mut self, reason: &'static str) -> Self {
         self.by_construction = Some(reason);
+        self
+    }
+
+    /// Names the figure that draws the claim's numbers: one of the experiment's figures or of its figures of single runs.
+    #[must_use]
+    pub fn drawn_in(mut self, figure: &'static str) -> Self {
+        self.figure = Some(figure);
         self
     }
 

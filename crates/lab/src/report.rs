@@ -114,7 +114,7 @@ fn write_finding(page: &mut String, finding: &Finding<'_>) {
         write_figure(page, experiment, picture.name, picture.paper, &picture.plot);
     }
     write_side_by_side(page, results);
-    write_claims(page, finding.judgements);
+    write_claims(page, experiment, finding.judgements);
     write_parameters(page, experiment);
     write_numbers(page, experiment, results);
 }
@@ -199,7 +199,7 @@ fn write_side_by_side(page: &mut String, results: &Results) {
     }
 }
 
-fn write_claims(page: &mut String, judgements: &[Judgement<'_>]) {
+fn write_claims(page: &mut String, experiment: &Experiment, judgements: &[Judgement<'_>]) {
     if judgements.is_empty() {
         return;
     }
@@ -234,9 +234,12 @@ fn write_claims(page: &mut String, judgements: &[Judgement<'_>]) {
                 Escaped(reason)
             )
         });
+        let drawn = claim.figure.map_or_else(String::new, |figure| {
+            format!(" <a href=\"#{}-{figure}\">{figure}</a>", experiment.name)
+        });
         let _ = writeln!(
             page,
-            "<tr><td class=\"verdict {}\">{verdict}<td>{}{must}{because}{built}{more}<td class=\"number\">{measured}<br><span \
+            "<tr><td class=\"verdict {}\">{verdict}<td>{}{must}{drawn}{because}{built}{more}<td class=\"number\">{measured}<br><span \
              class=\"dim\">bound {}</span><td class=\"paper\">{}</tr>",
             verdict.replace(' ', "-"),
             Escaped(claim.says),

@@ -216,6 +216,7 @@ impl Judgement<'_> {
             "low": self.measured.map(|measured| measured.low),
             "high": self.measured.map(|measured| measured.high),
             "because": self.claim.because.filter(|_| self.verdict != Verdict::Holds),
+            "figure": self.claim.figure,
             "by_construction": self.claim.by_construction,
             "seeds_to_decide": self.seeds_to_decide(),
             "half": self.claim.half.as_ref().map(Half::name), "why_not_judged": self.why_not_judged(),

@@ -103,7 +103,7 @@ const METRICS: &[Metric] = &[
         "s",
         "first transmission to the arrival of the retransmission, mean over chunks repaired by fast retransmission",
     ),
-    metric("repaired", "", "chunks repaired by fast retransmission"),
+    metric("repaired", "", "chunks repaired by fast retransmission in 100 s"),
     metric("by_timeout", "", "chunks repaired after a timeout"),
     metric("timeouts", "", "T3-rtx expirations"),
     metric("goodput", "Mbit/s", "user data delivered"),

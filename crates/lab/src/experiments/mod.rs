@@ -73,6 +73,27 @@ mod tests {
     use super::*;
     use crate::experiment::Extent;
 
+    /// Each claim that names a figure names one of its experiment.
+    #[test]
+    fn claims_name_existing_figures() {
+        let mut named = 0;
+        for experiment in all() {
+            let mut figures: Vec<&str> = (experiment.figures)().iter().map(|figure| figure.name).collect();
+            figures.extend((experiment.timelines)().iter().map(|timeline| timeline.name));
+            for claim in (experiment.claims)() {
+                let Some(figure) = claim.figure else { continue };
+                assert!(
+                    figures.contains(&figure),
+                    "{}: {figure}, {}",
+                    experiment.name,
+                    claim.says
+                );
+                named += 1;
+            }
+        }
+        assert!(named > 30, "{named}");
+    }
+
     /// Each figure draws existing metrics, and each of its curves has one cell at each place of its axis.
     #[test]
     fn figures_fit_their_experiments() {

@@ -217,6 +217,9 @@ fn verdict(judgement: &Judgement<'_>) -> String {
         "        measured {measured}; bound {}{paper}\n",
         claim.bound
     ));
+    if let Some(figure) = claim.figure {
+        text.push_str(&format!("        drawn in the figure {figure}\n"));
+    }
     if let (Verdict::Fails | Verdict::Open, Some(reason)) = (judgement.verdict, claim.because) {
         text.push_str(&format!("        because {reason}\n"));
     }

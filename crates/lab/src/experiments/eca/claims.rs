@@ -47,19 +47,27 @@ fn ratio(metric: Words, above: Places, below: Places) -> impl Fn(&Results) -> Op
 }
 
 pub(super) fn claims() -> Vec<Claim> {
-    let mut claims = equal_claims();
-    claims.extend(policy_claims());
-    claims.extend(half_claims());
-    claims.extend(part_claims());
-    claims.extend(paper::paper_claims());
-    claims.extend(paper::pool_claims());
-    claims.extend(steady_claims());
-    claims.extend(goodput_claims());
-    claims.extend(scatter_claims());
-    claims.extend(window_claims());
-    claims.extend(hardship_claims());
-    claims.extend(harmless_claims());
-    claims
+    let groups = [
+        drawn_in("table-iii-equal", equal_claims()),
+        policy_claims(),
+        drawn_in("table-iii-equal", half_claims()),
+        part_claims(),
+        drawn_in("table-iii", paper::paper_claims()),
+        paper::pool_claims().into(),
+        drawn_in("table-iii", steady_claims()),
+        amended_goodput_claims(),
+        drawn_in("fig-5-goodput", goodput_claims()),
+        short_claims(),
+        scatter_claims(),
+        drawn_in("fig-4-variation", window_claims()),
+        hardship_claims(),
+        harmless_claims(),
+    ];
+    groups.into_iter().flatten().collect()
+}
+
+fn drawn_in(figure: &'static str, claims: Vec<Claim>) -> Vec<Claim> {
+    claims.into_iter().map(|claim| claim.drawn_in(figure)).collect()
 }
 
 /// Equal buffers, three missing reports.
@@ -233,9 +241,12 @@ fn steady_claims() -> Vec<Claim> {
     cells.map(claim).into()
 }
 
-fn goodput_claims() -> Vec<Claim> {
+fn goodput(eca: Rule, cmt: Rule, loss: Words) -> impl Fn(&Results) -> Option<Vec<f64>> + Send + Sync {
+    ratio("goodput", plain(eca, loss), plain(cmt, loss))
+}
+
+fn amended_goodput_claims() -> Vec<Claim> {
     let paper = "a little better, with a gain that grows with the loss of path 3";
-    let goodput = |eca, cmt, loss| ratio("goodput", plain(eca, loss), plain(cmt, loss));
     let three = "3 missing reports";
     let amended = "the amended rule";
     let bounds = [
@@ -256,7 +267,10 @@ fn goodput_claims() -> Vec<Claim> {
         ));
         Claim::of_ratio(says, paper, Bound::AtLeast(least), goodput(eca, cmt, loss))
     };
-    let mut claims: Vec<Claim> = bounds.map(claim).into();
+    bounds.map(claim).into()
+}
+
+fn goodput_claims() -> Vec<Claim> {
     let equal = [("64", ECA_64, CMT_64), ("192", ECA_192, CMT_192)];
     let with_three = |(buffer, eca, cmt): (Words, Rule, Rule)| {
         ["3", "5", "10", "15"].map(|loss| {
@@ -272,19 +286,21 @@ fn goodput_claims() -> Vec<Claim> {
             because_of_timeouts(claim, buffer, loss)
         })
     };
-    claims.extend(equal.into_iter().flat_map(with_three));
-    claims.push(Claim::of_ratio(
+    equal.into_iter().flat_map(with_three).collect()
+}
+
+fn short_claims() -> Vec<Claim> {
+    vec![Claim::of_ratio(
         "192 KiB, 3 missing reports, 15 %, messages that fill no packet with either protocol: ECA has at least 0.98 of CMT's goodput",
         "not measured",
         Bound::AtLeast(0.98),
         ratio("goodput", at(ECA_192, "15", "short"), at(CMT_192, "15", "short")),
-    ));
-    claims
+    )]
 }
 
 /// Fig. 6: the times of single chunks are closer together with ECA.
 fn scatter_claims() -> Vec<Claim> {
-    let claim = |loss: Words| {
+    let claim = |(loss, figure): (Words, Words)| {
         let says = word(format!(
             "the paper's buffers, inferred reports, {loss} %: the times of single chunks vary less with ECA than with CMT"
         ));
@@ -295,8 +311,16 @@ fn scatter_claims() -> Vec<Claim> {
             Bound::AtMost(1.0),
             measure,
         )
+        .drawn_in(figure)
     };
-    ["3", "5", "10", "15"].map(claim).into()
+    [
+        ("3", "fig-6a"),
+        ("5", "fig-6b"),
+        ("10", "fig-6c"),
+        ("15", "fig-6d"),
+    ]
+    .map(claim)
+    .into()
 }
 
 fn window_claims() -> Vec<Claim> {
@@ -332,9 +356,7 @@ fn hardship_claims() -> Vec<Claim> {
     );
     let late = |one: Rule, other: Rule| {
         move |results: &Results| {
-            let one = results.sample(&at(one, "3", "late-2"), "spurious")?;
-            let other = results.sample(&at(other, "3", "late-2"), "spurious")?;
-            Some(one.iter().zip(&other).map(|(one, other)| one - other).collect())
+            results.difference(&at(one, "3", "late-2"), &at(other, "3", "late-2"), "spurious")
         }
     };
     let unhurried: Rule = ["eca", "64", "3"];

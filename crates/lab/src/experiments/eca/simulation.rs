@@ -126,7 +126,7 @@ pub(super) fn numbers(record: &Record) -> Vec<f64> {
         .collect();
     let mut numbers = vec![
         mean(&times),
-        times.len() as f64,
+        times.len() as f64 * 100.0 / record.seconds(),
         repairs.by_timeout as f64,
         (record.at_end.sender.timeouts - record.at_begin.sender.timeouts) as f64,
         (bytes * 8) as f64 / 1e6 / record.seconds(),

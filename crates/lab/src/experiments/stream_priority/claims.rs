@@ -113,6 +113,7 @@ fn thin_claims() -> Vec<Claim> {
             Bound::AtLeast(0.1),
             of("slope", BASIC),
         )
+        .drawn_in("fig-6-1")
         .must(),
         Claim::new(
             "56 kbit/s, priority: the delay grows or falls by at most 0.01 s per second",
@@ -120,6 +121,7 @@ fn thin_claims() -> Vec<Claim> {
             Bound::Within(-0.01, 0.01),
             of("slope", PRIORITY),
         )
+        .drawn_in("fig-6-1")
         .must(),
         Claim::new(
             "56 kbit/s, priority: mean delay 7 to 10 s",
@@ -127,25 +129,29 @@ fn thin_claims() -> Vec<Claim> {
             Bound::Within(7.0, 10.0),
             of("delay", PRIORITY),
         )
+        .drawn_in("fig-6-1")
         .must(),
         Claim::new(
             "56 kbit/s, basic: each of the 15 messages takes longer than the message before",
             "the delay increases over time",
             Bound::AtLeast(0.0),
             least_growth(BASIC),
-        ),
+        )
+        .drawn_in("fig-6-1"),
         Claim::new(
             "56 kbit/s, priority: each of the 15 messages takes at most 10 s",
             "fairly constant, 8 s on average",
             Bound::AtMost(10.0),
             of("delay_max", PRIORITY),
-        ),
+        )
+        .drawn_in("fig-6-1"),
         Claim::of_ratio(
             "56 kbit/s: the last message takes at least 5 times as long with the basic scheduler",
             "grows without bound, fairly constant",
             Bound::AtLeast(5.0),
             ratio("delay_last", BASIC, PRIORITY),
         )
+        .drawn_in("fig-6-1")
         .must(),
         Claim::of_ratio(
             "56 kbit/s: priority changes the bulk's goodput by less than 1 %",
@@ -172,13 +178,15 @@ fn other_claims() -> Vec<Claim> {
             Bound::Within(0.95, 1.05),
             ratio("delay", wide, wide.basic()),
         )
+        .drawn_in("fig-6-2")
         .must(),
         Claim::new(
             "128 kbit/s, priority: mean delay 0.25 to 0.35 s",
             "about the propagation delay, 0.25 s",
             Bound::Within(0.25, 0.35),
             of("delay", wide),
-        ),
+        )
+        .drawn_in("fig-6-2"),
         Claim::of_ratio(
             "128 kbit/s: priority changes the bulk's goodput by less than 1 %",
             "not stated",

@@ -80,7 +80,7 @@ pub(super) fn figures() -> Vec<Figure> {
     let fluctuating = |name, scheduler, bound| curve(name, "fluctuating", scheduler, bound);
     vec![
         by_message(
-            "messages-56",
+            "fig-6-1",
             "56 kbit/s: delay message by message",
             "figure 6 (1), first 5 of 20 messages left out: the basic scheduler's delay increases over time, without numbers; priority is \
              fairly constant at 8 s",
@@ -90,7 +90,7 @@ pub(super) fn figures() -> Vec<Figure> {
             ],
         ),
         by_message(
-            "messages-128",
+            "fig-6-2",
             "128 kbit/s: delay message by message",
             "figure 6 (2): both schedulers are equal, near the propagation delay of 0.25 s",
             vec![
