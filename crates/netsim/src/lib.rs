@@ -24,6 +24,7 @@ mod packet;
 mod pcapng;
 mod queue;
 mod random;
+mod rate_trace;
 mod tcp;
 mod trace;
 pub mod units;
@@ -43,6 +44,7 @@ pub use packet::{Packet, Payload};
 pub use pcapng::{InterfaceId, PcapngWriter};
 pub use queue::{MarkThreshold, QueueLimit};
 pub use random::{Generator, Probability};
+pub use rate_trace::RateTrace;
 pub use tcp::{
     Recovery, SackBlocks, Segment, SynOptions, TcpConfig, TcpCongestionControl, TcpSink, TcpSinkStats,
     TcpSource, TcpStats, Traffic,

@@ -10,6 +10,7 @@ use crate::link_config::LinkConfig;
 use crate::loss::LossState;
 use crate::queue::Queue;
 use crate::random::Generator;
+use crate::rate_trace::Opportunity;
 use crate::units::nanos;
 
 mod packet;
@@ -61,6 +62,8 @@ pub struct Link<P> {
     /// The fraction of a nanosecond, in units of 1 / rate, by which `idle_at` is rounded down. Without it a fast link would be slightly too
     /// fast.
     idle_remainder: u64,
+    /// With a variable rate: the next opportunity to carry data.
+    opportunity: Opportunity,
     /// The latest arrival time of the packets in order.
     last_arrival: Timestamp,
     in_order: VecDeque<(Timestamp, P)>,
@@ -95,6 +98,7 @@ impl<P: LinkPacket> Link<P> {
             down: false,
             idle_at: Timestamp::ZERO,
             idle_remainder: 0,
+            opportunity: Opportunity::default(),
             last_arrival: Timestamp::ZERO,
             in_order: VecDeque::new(),
             late: BTreeMap::new(),
@@ -115,7 +119,7 @@ impl<P: LinkPacket> Link<P> {
     /// which they came.
     pub fn set_config(&mut self, config: LinkConfig) {
         let aqm = config.aqm;
-        let waiting = if aqm != self.config.aqm || config.rate.is_none() {
+        let waiting = if aqm != self.config.aqm || !config.has_rate() {
             self.waiting.take_all()
         } else {
             Vec::new()
@@ -125,6 +129,9 @@ impl<P: LinkPacket> Link<P> {
         }
         if config.rate != self.config.rate {
             self.idle_remainder = 0;
+        }
+        if config.trace != self.config.trace {
+            self.opportunity = Opportunity::default();
         }
         if aqm != self.config.aqm {
             self.waiting = Discipline::new(aqm, self.perturbation);
@@ -143,7 +150,7 @@ impl<P: LinkPacket> Link<P> {
 
     /// Whether packets wait until the link is free, so that the queue decides then. A link without a rate is always free.
     fn is_managed(&self) -> bool {
-        self.config.aqm != Aqm::None && self.config.rate.is_some()
+        self.config.aqm != Aqm::None && self.config.has_rate()
     }
 
     /// Whether the link is down.
@@ -393,14 +400,22 @@ impl<P: LinkPacket> Link<P> {
 
     /// Puts a packet in the queue; returns when its last bit will have left.
     fn transmit(&mut self, now: Timestamp, len: u64) -> Timestamp {
-        let Some(rate) = self.config.rate else { return now };
+        if !self.config.has_rate() {
+            return now;
+        }
         if self.idle_at < now {
             self.idle_at = now;
             self.idle_remainder = 0;
         }
-        let work = len * 8 * 1_000_000_000 + self.idle_remainder;
-        self.idle_remainder = work % rate;
-        self.idle_at.0 = self.idle_at.0.saturating_add(work / rate);
+        match (&self.config.trace, self.config.rate) {
+            (Some(trace), _) => self.idle_at = self.opportunity.carry(trace, self.idle_at, len),
+            (None, Some(rate)) => {
+                let work = len * 8 * 1_000_000_000 + self.idle_remainder;
+                self.idle_remainder = work % rate;
+                self.idle_at.0 = self.idle_at.0.saturating_add(work / rate);
+            }
+            (None, None) => {}
+        }
         self.queue.push(self.idle_at, len);
         let stay = self.idle_at.0 - now.0;
         self.stats.queue_byte_nanos += u128::from(len) * u128::from(stay);

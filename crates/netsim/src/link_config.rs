@@ -8,6 +8,7 @@ use crate::aqm::Aqm;
 use crate::loss::LossModel;
 use crate::queue::{MarkThreshold, QueueLimit};
 use crate::random::Probability;
+use crate::rate_trace::RateTrace;
 use crate::units::{self, Problem};
 
 /// The smallest MTU that IPv4 requires of every link (RFC 791).
@@ -20,6 +21,7 @@ const SMALLEST_MTU: u16 = 576;
 /// | key | value |
 /// | --- | --- |
 /// | `rate` | `2mbit`, `1Gbit/s`, `9600bit`, `unlimited` |
+/// | `trace` | a file in mahimahi's format, in place of `rate`: [when the link carries data](RateTrace) |
 /// | `delay`, `jitter` | `40ms`, `1.5s`, `200us`, `0` |
 /// | `mtu` | `1500b`: a larger packet is lost unless IP may fragment it |
 /// | `queue` | `64kib`, `73kb`, `50p` (packets), `dummynet:73kb` ([dummynet's rule](QueueLimit::Dummynet)), `unlimited` |
@@ -38,6 +40,8 @@ const SMALLEST_MTU: u16 = 576;
 pub struct LinkConfig {
     /// Bits per second, at least 1. `None`, the default, is infinitely fast, and then the queue never fills.
     pub rate: Option<u64>,
+    /// A variable rate, in place of `rate`; none by default.
+    pub trace: Option<RateTrace>,
     /// Propagation delay, from the last bit sent to the last bit received; 0 by default.
     pub delay: Duration,
     /// Variation of the delay: uniformly distributed from `delay - jitter` to `delay + jitter`, never below 0; 0 by default. Jitter does
@@ -67,6 +71,7 @@ impl Default for LinkConfig {
     fn default() -> Self {
         Self {
             rate: None,
+            trace: None,
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
             mtu: 1500,
@@ -93,8 +98,9 @@ pub struct Reorder {
 
 impl LinkConfig {
     /// The keys of the text form.
-    pub const KEYS: [&str; 12] = [
+    pub const KEYS: [&str; 13] = [
         "rate",
+        "trace",
         "delay",
         "jitter",
         "mtu",
@@ -108,14 +114,26 @@ impl LinkConfig {
         "corrupt",
     ];
 
-    /// Sets the rate in bits per second.
+    /// Whether the rate is limited, so that packets wait for each other.
+    pub(crate) fn has_rate(&self) -> bool {
+        self.rate.is_some() || self.trace.is_some()
+    }
+
+    /// Sets the rate in bits per second, in place of a trace.
     ///
     /// # Panics
     /// If the rate is 0. For a link that carries nothing, use [`crate::Link::set_down`].
     #[must_use]
     pub fn with_rate(mut self, rate: u64) -> Self {
         assert!(rate > 0, "a link's rate is at least 1 bit/s");
-        self.rate = Some(rate);
+        (self.rate, self.trace) = (Some(rate), None);
+        self
+    }
+
+    /// Sets a variable rate, in place of a constant one.
+    #[must_use]
+    pub fn with_trace(mut self, trace: RateTrace) -> Self {
+        (self.rate, self.trace) = (None, Some(trace));
         self
     }
 
@@ -210,6 +228,7 @@ impl LinkConfig {
         match key {
             "rate" if value.eq_ignore_ascii_case("unlimited") => self.rate = None,
             "rate" => self.rate = Some(units::rate(value)?),
+            "trace" => self.trace = Some(RateTrace::read(value)?),
             "delay" => self.delay = units::duration(value)?,
             "jitter" => self.jitter = units::duration(value)?,
             "mtu" => {
@@ -241,6 +260,9 @@ impl LinkConfig {
 fn allowed(key: &str) -> &'static str {
     match key {
         "rate" => "a rate of at least 1 bit/s like 2mbit, 1gbit, 500kbit or 9600bit, or unlimited",
+        "trace" => {
+            "a file with the time of each opportunity to carry 1,500 bytes, as a whole number of milliseconds on a line of its own"
+        }
         "delay" | "jitter" => "a duration like 40ms, 1.5s or 200us",
         "mtu" => "a number of bytes from 576 to 65535",
         "queue" => {
@@ -279,6 +301,9 @@ pub enum LinkConfigError {
     /// The key occurs twice.
     #[error("link: {0} is given twice")]
     Twice(&'static str),
+    /// Two keys exclude each other.
+    #[error("link: {0} and {1} cannot be combined")]
+    Together(&'static str, &'static str),
     /// The key's value cannot be parsed or is out of range.
     #[error("link: {key} cannot be {value:?}{}; it takes {allowed}", because(problem))]
     Value {
@@ -319,6 +344,9 @@ impl FromStr for LinkConfig {
                 allowed: allowed(key),
             })?;
         }
+        if config.rate.is_some() && config.trace.is_some() {
+            return Err(LinkConfigError::Together("rate", "trace"));
+        }
         Ok(config)
     }
 }
@@ -326,10 +354,13 @@ impl FromStr for LinkConfig {
 impl fmt::Display for LinkConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let default = Self::default();
-        f.write_str("rate=")?;
-        match self.rate {
-            Some(rate) => units::write_with_unit(f, rate, units::RATE)?,
-            None => f.write_str("unlimited")?,
+        match (&self.trace, self.rate) {
+            (Some(trace), _) => write!(f, "trace={trace}")?,
+            (None, Some(rate)) => {
+                f.write_str("rate=")?;
+                units::write_with_unit(f, rate, units::RATE)?;
+            }
+            (None, None) => f.write_str("rate=unlimited")?,
         }
         f.write_str(",delay=")?;
         units::write_with_unit(f, units::nanos(self.delay), units::TIME)?;
@@ -417,9 +448,25 @@ mod tests {
     }
 
     #[test]
+    fn a_trace_takes_the_place_of_a_rate() {
+        let file = std::env::temp_dir().join(format!("rate-trace-{}", std::process::id()));
+        std::fs::write(&file, "1\n2\n").unwrap();
+        let text = format!("trace={},delay=5ms", file.display());
+        let config: LinkConfig = text.parse().unwrap();
+        assert_eq!(config.to_string(), text);
+        assert_eq!(config.trace.as_ref().unwrap().mean_rate(), 12_000_000);
+        assert_eq!(config.clone().with_rate(8).trace, None);
+        let both = format!("rate=1mbit,{text}").parse::<LinkConfig>();
+        assert_eq!(both, Err(LinkConfigError::Together("rate", "trace")));
+        std::fs::remove_file(&file).unwrap();
+        let gone = text.parse::<LinkConfig>().unwrap_err().to_string();
+        assert!(gone.contains("cannot read it"), "{gone}");
+    }
+
+    #[test]
     fn errors_name_the_key_and_what_it_takes() {
         let error = |text: &str| text.parse::<LinkConfig>().unwrap_err().to_string();
-        assert!(error("speed=1gbit").contains("\"speed\"; there are rate, delay"));
+        assert!(error("speed=1gbit").contains("\"speed\"; there are rate, trace, delay"));
         assert!(error("rate").contains("key=value"));
         assert!(error("delay=1ms,delay=2ms").contains("delay is given twice"));
         for key in LinkConfig::KEYS {

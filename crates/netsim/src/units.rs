@@ -107,6 +107,9 @@ pub enum Problem {
     /// The probability is above 1.
     #[error("a share is at most 100%, or a number below 1: write 5% or 0.05 for five of a hundred")]
     AboveOne,
+    /// The fault of a file that the text names.
+    #[error("{0}")]
+    File(String),
 }
 
 /// Reads a duration like `40ms`, `1m30s` or `0`.

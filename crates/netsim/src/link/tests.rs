@@ -439,3 +439,21 @@ fn a_link_that_is_asked_late_decides_as_one_that_is_asked_in_time() {
     assert!(in_time.1.lost_aqm > 10);
     assert_eq!(run(1000), in_time);
 }
+
+/// A managed queue and a plain one use the same opportunities, and a longer wait than the queue's target drops packets of the former.
+#[test]
+fn packets_leave_at_the_opportunities_of_a_trace() {
+    let trace = crate::RateTrace::parse("t", "4\n4\n10").unwrap();
+    for aqm in ["none", "codel"] {
+        let config: LinkConfig = format!("delay=1ms,aqm={aqm}").parse().unwrap();
+        let mut link = Link::new(config.with_trace(trace.clone()), 1, "l");
+        for number in 0..5 {
+            link.enqueue(Timestamp::from_millis(1), packet(number, 1500));
+        }
+        link.enqueue(Timestamp::from_millis(1), packet(5, 100));
+        let arrivals = drain(&mut link);
+        let expected = [(5, 0), (5, 1), (11, 2), (15, 3), (15, 4), (21, 5)];
+        let expected = expected.map(|(at, number)| (Timestamp::from_millis(at), number));
+        assert_eq!(arrivals, expected, "{aqm}");
+    }
+}
