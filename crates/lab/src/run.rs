@@ -11,13 +11,34 @@ use crate::known::{Conditions, Known};
 use crate::results::{CellResults, Results};
 use crate::trial::Trial;
 
+/// Consecutive seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seeds {
+    /// The first seed.
+    pub first: u64,
+    /// The number of seeds, at least 1.
+    pub count: u64,
+}
+
+impl Seeds {
+    /// The seeds 1, 2, 3, …
+    #[must_use]
+    pub const fn from_one(count: u64) -> Self {
+        Self { first: 1, count }
+    }
+
+    fn iter(self) -> impl Iterator<Item = u64> {
+        (0..self.count).map(move |place| self.first.saturating_add(place))
+    }
+}
+
 /// The runs to make.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
     /// The extent and the other conditions that stand in every row of results.
     pub conditions: &'a Conditions,
-    /// The number of seeds for each cell, at least 1. The seeds are 1, 2, 3, …
-    pub seeds: u64,
+    /// The seeds of each cell.
+    pub seeds: Seeds,
     /// The number of parallel runs, at least 1.
     pub jobs: usize,
     /// Only the cells at these places. Several places on one axis mean any of these places.
@@ -34,7 +55,7 @@ pub fn run(
     progress: impl Fn(usize, usize) + Sync,
 ) -> Option<Results> {
     let cells = chosen(experiment, plan);
-    let seeds: Vec<u64> = (1..=plan.seeds).collect();
+    let seeds: Vec<u64> = plan.seeds.iter().collect();
     // Seed by seed over all cells: where runs take real time, a busy hour of the machine then affects all cells alike.
     let runs = seeds
         .iter()
@@ -72,12 +93,12 @@ pub fn run(
     gathered(experiment, plan, &cells, seeds, known)
 }
 
-/// The results of the seeds, from 1 on, with which all cells were run; `None` if there are none. For an interrupted experiment.
+/// The results of the first seeds with which all cells were run; `None` if there are none. For an interrupted experiment.
 #[must_use]
 pub fn so_far(experiment: &Experiment, plan: &Plan<'_>, known: &Known) -> Option<Results> {
     let cells = chosen(experiment, plan);
     let is_known = |seed: &u64| cells.iter().all(|cell| known.get(cell, *seed).is_some());
-    let seeds: Vec<u64> = (1..=plan.seeds).take_while(is_known).collect();
+    let seeds: Vec<u64> = plan.seeds.iter().take_while(is_known).collect();
     let is_empty = cells.is_empty() || seeds.is_empty();
     (!is_empty).then(|| gathered(experiment, plan, &cells, seeds, known))?
 }
@@ -178,7 +199,7 @@ mod tests {
     fn plan<'a>(jobs: usize, conditions: &'a Conditions, only: &'a [(&'a str, &'a str)]) -> Plan<'a> {
         Plan {
             conditions,
-            seeds: 2,
+            seeds: Seeds::from_one(2),
             jobs,
             only,
         }

@@ -149,6 +149,41 @@ impl Dumbbell {
         addresses.into_iter().map(pair).collect()
     }
 
+    /// Connects an address of a node on the left with an address of a node on the right, over links of their own and the bottleneck. `up`
+    /// leads from the left node to its router, `down` back to it; the right node's links have no impairment. Both nodes have these addresses
+    /// already. Returns the links `up` and `down`.
+    pub fn attach(
+        &self,
+        network: &mut Network,
+        (left, left_address): (NodeId, IpAddr),
+        (right, right_address): (NodeId, IpAddr),
+        (up, down): (LinkConfig, LinkConfig),
+    ) -> (LinkId, LinkId) {
+        let up = network.add_link(left, self.left, up);
+        let down = network.add_link(self.left, left, down);
+        let out = network.add_link(self.right, right, LinkConfig::default());
+        let back = network.add_link(right, self.right, LinkConfig::default());
+        let mut route = |node, source, destination, link| {
+            let route = Route {
+                source,
+                destination: Some(destination),
+                link,
+            };
+            network.add_route(node, route);
+        };
+        for (host, own, peer, link) in [
+            (left, left_address, right_address, up),
+            (right, right_address, left_address, back),
+        ] {
+            route(host, Some(own), peer, link);
+            // As in a real host, only the destination matters if the source address belongs to another link.
+            route(host, None, peer, link);
+        }
+        route(self.left, None, left_address, down);
+        route(self.right, None, right_address, out);
+        (up, down)
+    }
+
     /// Adds a connection of TCP from left to right: a [`TcpSource`] that connects at `start`, and a [`TcpSink`].
     pub fn add_tcp(
         &mut self,

@@ -1,7 +1,8 @@
 //! [`RateTrace`]: when a link of variable rate carries data.
 
 use core::fmt;
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::sync::Arc;
 
 use anabranch_proto::Timestamp;
@@ -11,12 +12,14 @@ use crate::units::Problem;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 /// The most lines of a trace.
 const MOST_LINES: usize = 10_000_000;
+/// The most bytes of a file that are read, enough for as many lines.
+const MOST_BYTES: u64 = 128 << 20;
 
 /// The recorded rate of a link, as the emulator mahimahi reads it: one line for each opportunity to carry [`RateTrace::BYTES`] bytes, with
 /// its time as a whole number of milliseconds, in order of time. Equal times are several opportunities. The trace begins again at its last
 /// time.
 ///
-/// An opportunity carries the packets that wait at its time. What they leave of it is lost. A longer packet takes several opportunities, and
+/// An opportunity carries the packets that wait at its time. The rest of it is lost. A longer packet takes several opportunities, and
 /// leaves with the last one.
 #[derive(Clone, Debug)]
 pub struct RateTrace {
@@ -51,8 +54,9 @@ impl RateTrace {
     /// # Errors
     /// The file cannot be read, or is not a trace: [`Problem::File`] names the line.
     pub fn read(name: &str) -> Result<Self, Problem> {
-        let text = fs::read_to_string(name);
-        let text = text.map_err(|error| Problem::File(format!("cannot read it: {error}")))?;
+        let mut text = String::new();
+        let file = File::open(name).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text));
+        file.map_err(|error| Problem::File(format!("cannot read it: {error}")))?;
         Self::parse(name, &text)
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use anabranch_lab::run::{Plan, run, selected};
+use anabranch_lab::run::{Plan, Seeds, run, selected};
 use anabranch_lab::{
     Cell, CellResults, Claim, Conditions, Experiment, Extent, Judgement, Knobs, Known, Results, Trial,
     did_you_mean, experiment_from_toml, experiments,
@@ -126,7 +126,7 @@ impl Sweep {
     fn plan<'a>(&'a self, only: &'a [(&'a str, &'a str)], jobs: usize) -> Plan<'a> {
         Plan {
             conditions: &self.conditions,
-            seeds: self.seeds,
+            seeds: Seeds::from_one(self.seeds),
             jobs,
             only,
         }

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anabranch_lab::run::Seeds;
 use anabranch_lab::stage::BedCells;
 use anabranch_lab::{
     Experiment, Extent, Finding, Judgement, Knobs, Picture, TraceDirectory, did_you_mean,
@@ -115,7 +116,7 @@ struct RunArgs {
     trace: Option<PathBuf>,
     /// Make the runs on the Dask cluster with this scheduler, for example tcp://192.0.2.1:8786. Needs the Python package
     /// anabranch[dask] here and on all workers
-    #[arg(long, help_heading = RUNS, value_name = "ADDRESS", value_hint = ValueHint::Other, conflicts_with_all = ["bed", "jobs", "json", "pcap", "trace"])]
+    #[arg(long, help_heading = RUNS, value_name = "ADDRESS", value_hint = ValueHint::Other, conflicts_with_all = ["bed", "jobs", "json", "pcap", "trace", "seed_from"])]
     dask: Option<String>,
     #[command(flatten)]
     observe: Observe,
@@ -223,6 +224,9 @@ struct Effort {
     /// Number of seeds for each cell, 1 to 10000 [default: chosen by the experiment]
     #[arg(long, help_heading = RUNS, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: Option<u64>,
+    /// The first seed; the others follow it. Fresh seeds test what was found with others
+    #[arg(long, help_heading = RUNS, value_name = "SEED", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    seed_from: u64,
     /// Number of concurrent runs [default: the number of processors; on the testbed three times as many]
     #[arg(long, help_heading = RUNS, value_name = "NUMBER")]
     jobs: Option<NonZeroUsize>,
@@ -238,8 +242,11 @@ struct Effort {
 }
 
 impl Effort {
-    fn seeds_of(&self, experiment: &Experiment) -> u64 {
-        self.seeds.unwrap_or_else(|| (experiment.seeds)(self.extent()))
+    fn seeds_of(&self, experiment: &Experiment) -> Seeds {
+        Seeds {
+            first: self.seed_from,
+            count: self.seeds.unwrap_or_else(|| (experiment.seeds)(self.extent())),
+        }
     }
 
     /// Checks, before the first run, that results can be kept.
@@ -388,7 +395,7 @@ fn show(args: &RunArgs, real: &Real, stop: &AtomicBool) -> Result<(), Failure> {
     }
     if let Some(path) = &args.observe.pcap {
         let place = measuring.capture(path)?;
-        tell::capture(output, path, &place);
+        tell::capture(output, path, &place, args.effort.seed_from);
         return Ok(());
     }
     let mut csv = String::new();

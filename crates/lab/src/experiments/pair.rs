@@ -44,13 +44,18 @@ impl Doing {
     }
 }
 
+/// The links of a path, and the number of the bottleneck that it leads through.
+pub(crate) type SharedPath = ((LinkConfig, LinkConfig), Option<usize>);
+
 /// The network of a run.
 pub(crate) struct Pair {
     pub(crate) network: Network,
     /// The links that data takes, one for each path.
     pub(crate) data_links: Vec<LinkId>,
-    /// The links that acknowledgements take, one for each path. Empty with TCP cross traffic.
+    /// The links that acknowledgements take, one for each path.
     pub(crate) return_links: Vec<LinkId>,
+    /// For each bottleneck that several paths share, the link that data takes and the link that acknowledgements take.
+    pub(crate) shared_links: Vec<(LinkId, LinkId)>,
     /// The TCP cross traffic.
     pub(crate) tcp: Vec<DumbbellPair>,
     /// The receiver's addresses, one for each path.
@@ -147,7 +152,71 @@ impl Pair {
             network,
             data_links,
             return_links,
+            shared_links: Vec::new(),
             tcp: Vec::new(),
+            destinations,
+            sender,
+            receiver,
+            tracing: None,
+        };
+        pair.traced(trial)
+    }
+
+    /// Both hosts with several paths, of which some lead through shared bottlenecks. A path that does has its links between the sender and
+    /// the bottleneck. TCP cross traffic takes one bottleneck.
+    pub(crate) fn at_bottlenecks(
+        trial: &Trial<'_>,
+        config: &Config,
+        (paths, shared): (Vec<SharedPath>, Vec<(LinkConfig, LinkConfig)>),
+        tcp: Option<(usize, &TcpFlows)>,
+        (source, answer): (Source, Option<(Source, Timestamp)>),
+    ) -> Self {
+        let doing = Doing {
+            source,
+            start: Some(begin(trial.seed, "start")),
+            answer: answer.map(|(answer, start)| (answer, Some(start))),
+        };
+        let addresses = [SENDER, RECEIVER].map(|first| {
+            let addresses = (0..paths.len() as u8).map(|path| on_path(path, first));
+            addresses.collect::<Vec<IpAddr>>()
+        });
+        let mut network = Network::new(trial.seed);
+        let [sender, receiver] = hosts(&network, config, &addresses, doing);
+        let sender = network.add_node("sender", &addresses[0], sender);
+        let receiver = network.add_node("receiver", &addresses[1], receiver);
+        let dumbbells = shared.into_iter();
+        let mut dumbbells: Vec<Dumbbell> = dumbbells
+            .map(|(there, back)| Dumbbell::new(&mut network, there, back))
+            .collect();
+        let ends = addresses[0].iter().zip(&addresses[1]).zip(paths);
+        let (data_links, return_links) = ends
+            .map(|((from, to), ((there, back), through))| {
+                let (left, right) = ((sender, *from), (receiver, *to));
+                match through {
+                    None => network.connect(left, right, there, back),
+                    Some(place) => dumbbells[place].attach(&mut network, left, right, (there, back)),
+                }
+            })
+            .unzip();
+        let mut flows = Vec::new();
+        if let Some((place, tcp)) = tcp {
+            let mut dumbbell = dumbbells[place].clone().with_access(tcp.access.clone());
+            // The first addresses are those of the paths.
+            (0..=u8::MAX).for_each(|_| dumbbell.skip_addresses());
+            for (flow, start) in tcp.starts.iter().enumerate() {
+                let name = format!("tcp {flow}");
+                flows.push(dumbbell.add_tcp(&mut network, &name, &tcp.config, Traffic::Greedy, *start));
+            }
+            dumbbells[place] = dumbbell;
+        }
+        trial.observe(&mut network);
+        let [_, destinations] = addresses;
+        let pair = Self {
+            network,
+            data_links,
+            return_links,
+            shared_links: dumbbells.iter().map(|one| (one.forward, one.backward)).collect(),
+            tcp: flows,
             destinations,
             sender,
             receiver,
@@ -269,7 +338,8 @@ impl Pair {
         let pair = Self {
             network,
             data_links: vec![dumbbell.forward],
-            return_links: Vec::new(),
+            return_links: vec![dumbbell.backward],
+            shared_links: Vec::new(),
             tcp,
             destinations: vec![PEER_BESIDE_TCP.0.ip()],
             sender: pair.left,

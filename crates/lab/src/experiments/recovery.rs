@@ -299,7 +299,7 @@ mod tests {
         };
         let plan = Plan {
             conditions: &conditions,
-            seeds: 2,
+            seeds: crate::run::Seeds::from_one(2),
             jobs: 1,
             only: &[],
         };

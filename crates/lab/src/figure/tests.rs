@@ -36,7 +36,7 @@ fn results() -> Results {
     };
     let plan = Plan {
         conditions: &conditions,
-        seeds: 2,
+        seeds: crate::run::Seeds::from_one(2),
         jobs: 1,
         only: &[],
     };
@@ -124,7 +124,7 @@ mod single_points {
         };
         let plan = Plan {
             conditions: &conditions,
-            seeds: 2,
+            seeds: crate::run::Seeds::from_one(2),
             jobs: 1,
             only: &[],
         };

@@ -305,7 +305,7 @@ mod tests {
         };
         let plan = Plan {
             conditions: &conditions,
-            seeds: 3,
+            seeds: crate::run::Seeds::from_one(3),
             jobs: 1,
             only: &[],
         };

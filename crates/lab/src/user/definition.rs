@@ -1,11 +1,11 @@
 //! The content of a user's file, validated.
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anabranch_netsim::LinkConfig;
-use anabranch_proto::{Config, Reliability};
+use anabranch_proto::{Config, MultipathMode, Reliability};
 use serde::Deserialize;
 use toml::de::{DeTable, Deserializer};
 
@@ -27,14 +27,58 @@ pub(super) struct Definition {
     pub(super) seeds: u64,
     /// How long messages are sent, in seconds.
     pub(super) seconds: u64,
-    /// For each path the link of data, and the link of acknowledgements.
-    pub(super) paths: Vec<(String, String)>,
+    pub(super) paths: Vec<Path>,
+    pub(super) bottlenecks: Vec<Bottleneck>,
+    /// In order of time.
+    pub(super) changes: Vec<Change>,
     pub(super) traffic: Vec<Flow>,
     pub(super) tcp: Option<Tcp>,
     pub(super) variants: Vec<Variant>,
     pub(super) sweeps: Vec<Sweep>,
     /// The metrics that are shown; `None` for all.
     pub(super) metrics: Option<Vec<String>>,
+    /// Where the file is.
+    pub(super) directory: PathBuf,
+}
+
+/// A path's own links, and the links that it shares.
+#[derive(Clone, Debug)]
+pub(super) struct Path {
+    pub(super) links: Links,
+    /// The number of its bottleneck.
+    pub(super) through: Option<usize>,
+}
+
+/// Links that several paths share.
+#[derive(Clone, Debug)]
+pub(super) struct Bottleneck {
+    pub(super) name: String,
+    pub(super) links: Links,
+}
+
+/// The link that data takes, and the link that acknowledgements take, as texts.
+#[derive(Clone, Debug)]
+pub(super) struct Links {
+    pub(super) there: String,
+    pub(super) back: String,
+}
+
+/// New settings of links, from a time on.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    /// After the first message could be submitted.
+    pub(super) at: Duration,
+    pub(super) of: Changed,
+    /// The settings that change, of the link that data takes and of the other one.
+    pub(super) there: Option<String>,
+    pub(super) back: Option<String>,
+}
+
+/// The links that a change is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Changed {
+    Path(usize),
+    Bottleneck(usize),
 }
 
 /// Messages with the same settings.
@@ -51,6 +95,7 @@ pub(super) struct Flow {
     pub(super) reliability: Reliability,
     /// The time within which a message is useful.
     pub(super) deadline: Option<Duration>,
+    pub(super) early_copies: u8,
 }
 
 /// Greedy TCP flows in the direction of the data.
@@ -58,6 +103,8 @@ pub(super) struct Flow {
 pub(super) struct Tcp {
     pub(super) flows: u64,
     pub(super) is_cubic: bool,
+    /// The number of their bottleneck; `None` for the one path.
+    pub(super) through: Option<usize>,
 }
 
 /// A configuration that the experiment compares.
@@ -67,6 +114,8 @@ pub(super) struct Variant {
     pub(super) config: Config,
     /// Whether lifetimes and retransmission limits apply.
     pub(super) expiry: bool,
+    /// Whether the flows' early copies are sent.
+    pub(super) early_copies: bool,
 }
 
 /// A setting of the data links that varies.
@@ -80,11 +129,12 @@ pub(super) struct Sweep {
     pub(super) values: Vec<String>,
 }
 
-/// The link with one setting replaced.
+/// The link with one setting replaced. A rate and a trace replace each other.
 pub(super) fn with_setting(link: &str, key: &str, value: &str) -> String {
+    let is_rate = |key: &str| ["rate", "trace"].iter().any(|one| key.eq_ignore_ascii_case(one));
     let others = link.split(',').filter(|item| {
-        let name = item.split('=').next().unwrap_or_default();
-        !name.trim().eq_ignore_ascii_case(key)
+        let name = item.split('=').next().unwrap_or_default().trim();
+        !(name.eq_ignore_ascii_case(key) || is_rate(name) && is_rate(key))
     });
     others
         .chain([format!("{key}={value}").as_str()])
@@ -92,9 +142,27 @@ pub(super) fn with_setting(link: &str, key: &str, value: &str) -> String {
         .join(",")
 }
 
+/// The link with these settings, `key=value` pairs separated by commas, replaced.
+pub(super) fn with_settings(link: &str, settings: &str) -> String {
+    let pairs = settings.split(',').filter_map(|item| item.split_once('='));
+    pairs.fold(link.to_owned(), |link, (key, value)| {
+        with_setting(&link, key.trim(), value.trim())
+    })
+}
+
+/// A setting of a link whose file is relative to the directory.
+fn in_directory(item: &str, directory: &std::path::Path) -> String {
+    match item.split_once('=') {
+        Some((key, file)) if key.trim().eq_ignore_ascii_case("trace") => {
+            format!("{key}={}", directory.join(file.trim()).display())
+        }
+        _ => item.to_owned(),
+    }
+}
+
 impl Definition {
     /// Reads and validates a file. Files of traces are relative to `directory`.
-    pub(super) fn read(text: &str, directory: &Path) -> Result<Self, FileError> {
+    pub(super) fn read(text: &str, directory: &std::path::Path) -> Result<Self, FileError> {
         let document = DeTable::parse(text).map_err(|error| Places::not_toml(text, &error))?;
         let places = Places::new(text, document.get_ref());
         let file = File::deserialize(Deserializer::from(document));
@@ -104,6 +172,12 @@ impl Definition {
             directory,
         };
         checked.definition(file)
+    }
+
+    /// A sweep's value, with the place of its file if it is one.
+    pub(super) fn value(&self, sweep: &Sweep, value: &str) -> String {
+        let item = in_directory(&format!("{}={value}", sweep.key), &self.directory);
+        item[sweep.key.len() + 1..].to_owned()
     }
 
     /// The number of combinations of the sweeps' values.
@@ -172,7 +246,7 @@ pub(super) fn delay_of(flow: &str) -> String {
 /// The facts that the checks need besides the values.
 struct Checked<'a> {
     places: &'a Places<'a>,
-    directory: &'a Path,
+    directory: &'a std::path::Path,
 }
 
 impl Checked<'_> {
@@ -184,24 +258,52 @@ impl Checked<'_> {
         self.count("paths", &file.paths, 8)?;
         self.count("traffic", &file.traffic, 16)?;
         self.count("variants", &file.variants, 16)?;
-        let paths: Vec<(String, String)> = file
-            .paths
-            .iter()
-            .map(|path| {
-                let path = path.get_ref();
-                let back = path.back.as_ref().unwrap_or(&path.there);
-                (path.there.0.clone(), back.0.clone())
+        if file.bottlenecks.len() > 8 {
+            return Err(self.places.wrong(None, "[[bottlenecks]] may occur 8 times"));
+        }
+        let bottlenecks = self.each(&file.bottlenecks, |this, shared, _| {
+            Ok(Bottleneck {
+                name: shared.name.0.clone(),
+                links: this.links(&shared.there, shared.back.as_ref())?,
             })
-            .collect();
-        let tcp = match &file.tcp {
-            Some(tcp) if paths.len() > 1 => {
-                return self.wrong(tcp.span(), "TCP flows share one path: give one [[paths]] table");
-            }
-            tcp => tcp.as_ref().map(|tcp| Tcp {
-                flows: tcp.get_ref().flows.0,
-                is_cubic: tcp.get_ref().congestion == TcpCongestion::Cubic,
-            }),
+        })?;
+        let through = |name: &Option<Spanned<String>>| {
+            let name = name.as_ref();
+            name.map(|name| self.bottleneck(&bottlenecks, name)).transpose()
         };
+        let paths = self.each(&file.paths, |this, path, _| {
+            Ok(Path {
+                links: this.links(&path.there, path.back.as_ref())?,
+                through: through(&path.through)?,
+            })
+        })?;
+        let tcp = match &file.tcp {
+            None => None,
+            Some(tcp) => {
+                let of = tcp.get_ref();
+                let through = through(&of.through)?;
+                if through.is_none() && paths.len() > 1 {
+                    let problem = "TCP flows share one link: give one [[paths]] table, or the name of one of the [[bottlenecks]] as \
+                                   `through`";
+                    return self.wrong(tcp.span(), problem);
+                }
+                if through.is_none() && paths.iter().any(|path| path.through.is_some()) {
+                    return self.wrong(
+                        tcp.span(),
+                        "give the name of one of the [[bottlenecks]] as `through`",
+                    );
+                }
+                Some(Tcp {
+                    flows: of.flows.0,
+                    is_cubic: of.congestion == TcpCongestion::Cubic,
+                    through,
+                })
+            }
+        };
+        let mut changes = self.each(&file.changes, |this, change, place| {
+            this.change(change, place, &paths, &bottlenecks)
+        })?;
+        changes.sort_by_key(|change| change.at);
         let definition = Definition {
             name: file.name.0,
             question: file.question,
@@ -212,7 +314,10 @@ impl Checked<'_> {
             variants: self.each(&file.variants, Self::variant)?,
             sweeps: self.sweeps(&file.sweep.0, paths.len())?,
             paths,
+            bottlenecks,
+            changes,
             metrics: None,
+            directory: self.directory.to_owned(),
         };
         let cells = definition
             .combinations()
@@ -222,6 +327,70 @@ impl Checked<'_> {
             return Err(self.places.wrong(None, &problem));
         }
         self.with_metrics(definition, file.metrics)
+    }
+
+    /// A link as it is written, with the place of its trace.
+    fn link(&self, link: &Spanned<String>) -> Result<String, FileError> {
+        let items = link
+            .get_ref()
+            .split(',')
+            .map(|item| in_directory(item, self.directory));
+        let text = items.collect::<Vec<_>>().join(",");
+        match text.parse::<LinkConfig>() {
+            Ok(_) => Ok(text),
+            Err(error) => self.wrong(link.span(), &format!("not a link: {error}")),
+        }
+    }
+
+    fn links(&self, there: &Spanned<String>, back: Option<&Spanned<String>>) -> Result<Links, FileError> {
+        Ok(Links {
+            there: self.link(there)?,
+            back: self.link(back.unwrap_or(there))?,
+        })
+    }
+
+    fn bottleneck(&self, all: &[Bottleneck], name: &Spanned<String>) -> Result<usize, FileError> {
+        let place = all.iter().position(|one| one.name == *name.get_ref());
+        match place {
+            Some(place) => Ok(place),
+            None => {
+                let near = did_you_mean(name.get_ref(), all.iter().map(|one| one.name.as_str()));
+                let problem = format!(
+                    "there is no bottleneck {:?} in [[bottlenecks]]; {near}",
+                    name.get_ref()
+                );
+                self.wrong(name.span(), problem.trim_end_matches("; "))
+            }
+        }
+    }
+
+    fn change(
+        &self,
+        change: &file::Change,
+        place: Range<usize>,
+        paths: &[Path],
+        bottlenecks: &[Bottleneck],
+    ) -> Result<Change, FileError> {
+        let of = match (&change.path, &change.bottleneck) {
+            (Some(path), None) if path.get_ref().0 as usize > paths.len() => {
+                let problem = format!("there are only {} paths", paths.len());
+                return self.wrong(path.span(), &problem);
+            }
+            (Some(path), None) => Changed::Path(path.get_ref().0 as usize - 1),
+            (None, Some(name)) => Changed::Bottleneck(self.bottleneck(bottlenecks, name)?),
+            (None, None) if paths.len() == 1 => Changed::Path(0),
+            _ => return self.wrong(place, "give either `path` or `bottleneck`"),
+        };
+        if change.there.is_none() && change.back.is_none() {
+            return self.wrong(place, "give the settings that change, as `there`, `back` or both");
+        }
+        let settings = |link: &Option<Spanned<String>>| link.as_ref().map(|link| self.link(link)).transpose();
+        Ok(Change {
+            at: change.at.0,
+            of,
+            there: settings(&change.there)?,
+            back: settings(&change.back)?,
+        })
     }
 
     fn count<T>(&self, key: &str, tables: &[T], most: usize) -> Result<(), FileError> {
@@ -349,6 +518,7 @@ impl Checked<'_> {
             unordered: flow.unordered,
             reliability,
             deadline: flow.deadline.map(|Time(deadline)| deadline),
+            early_copies: flow.early_copies.map_or(0, |Whole(copies)| copies as u8),
         })
     }
 
@@ -371,12 +541,29 @@ impl Checked<'_> {
         if let Some(Bytes(bytes)) = variant.receive_buffer {
             config.buffers.receive = u32::try_from(bytes).unwrap_or(u32::MAX);
         }
+        if let Some(Bytes(bytes)) = variant.send_buffer {
+            config.buffers.send = bytes as usize;
+        }
+        config.recovery = variant.recovery.into();
+        config.congestion_control = variant.congestion.into();
+        config.multipath.congestion = variant.coupling.into();
+        if variant.early_copies {
+            let problem = match (variant.recovery, config.multipath.mode) {
+                (file::Recovery::Rfc9260, _) => "early copies need recovery = \"rack\"",
+                (_, MultipathMode::Eca) => "ECA-SCTP sends no early copies: choose one of them",
+                (file::Recovery::Rack, _) => "",
+            };
+            if !problem.is_empty() {
+                return self.wrong(place, &format!("{:?}: {problem}", variant.name));
+            }
+        }
         match config.validate() {
             Err(error) => self.wrong(place, &format!("{:?}: {error}", variant.name)),
             Ok(()) => Ok(Variant {
                 name: variant.name.clone(),
                 config,
                 expiry: variant.expiry,
+                early_copies: variant.early_copies,
             }),
         }
     }
@@ -420,7 +607,7 @@ impl Checked<'_> {
                     &format!("{text:?} for {key:?}: give one setting at a time"),
                 );
             }
-            let link: Result<LinkConfig, _> = format!("{key}={text}").parse();
+            let link: Result<LinkConfig, _> = in_directory(&format!("{key}={text}"), self.directory).parse();
             if let Err(error) = link {
                 return self.wrong(place, &format!("{text:?} for {key:?}: {error}"));
             }

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use anabranch_netsim::{LinkConfig, units};
-use anabranch_proto::{MultipathMode, SchedulerKind};
+use anabranch_netsim::units;
+use anabranch_proto::controller::{BbrConfig, CongestionControl};
+use anabranch_proto::{CoupledControl, MultipathMode, RecoveryRules, SchedulerKind};
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
@@ -21,6 +22,10 @@ pub(super) struct File {
     pub(super) seconds: Option<Whole<1, 100_000>>,
     pub(super) metrics: Option<Vec<Spanned<String>>>,
     pub(super) paths: Vec<Spanned<Path>>,
+    #[serde(default)]
+    pub(super) bottlenecks: Vec<Spanned<Bottleneck>>,
+    #[serde(default)]
+    pub(super) changes: Vec<Spanned<Change>>,
     pub(super) traffic: Vec<Spanned<Flow>>,
     pub(super) tcp: Option<Spanned<Tcp>>,
     pub(super) variants: Vec<Spanned<Variant>>,
@@ -32,8 +37,29 @@ pub(super) struct File {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Path {
-    pub(super) there: Link,
-    pub(super) back: Option<Link>,
+    pub(super) there: Spanned<String>,
+    pub(super) back: Option<Spanned<String>>,
+    pub(super) through: Option<Spanned<String>>,
+}
+
+/// `[[bottlenecks]]`: links that several paths share.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Bottleneck {
+    pub(super) name: Name,
+    pub(super) there: Spanned<String>,
+    pub(super) back: Option<Spanned<String>>,
+}
+
+/// `[[changes]]`: settings of links that change while messages are sent.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Change {
+    pub(super) at: Time,
+    pub(super) path: Option<Spanned<Whole<1, 8>>>,
+    pub(super) bottleneck: Option<Spanned<String>>,
+    pub(super) there: Option<Spanned<String>>,
+    pub(super) back: Option<Spanned<String>>,
 }
 
 /// `[[traffic]]`
@@ -54,6 +80,7 @@ pub(super) struct Flow {
     pub(super) lifetime: Option<Time>,
     pub(super) retransmissions: Option<Spanned<Whole<0, 1000>>>,
     pub(super) deadline: Option<Time>,
+    pub(super) early_copies: Option<Whole<1, 8>>,
 }
 
 /// `[tcp]`
@@ -63,6 +90,7 @@ pub(super) struct Tcp {
     pub(super) flows: Whole<1, 64>,
     #[serde(default)]
     pub(super) congestion: TcpCongestion,
+    pub(super) through: Option<Spanned<String>>,
 }
 
 /// The congestion control algorithm of the TCP cross traffic.
@@ -95,6 +123,76 @@ pub(super) struct Variant {
     pub(super) low_priority_delay: Option<Time>,
     pub(super) rto_min: Option<Time>,
     pub(super) receive_buffer: Option<Bytes>,
+    pub(super) send_buffer: Option<Bytes>,
+    #[serde(default)]
+    pub(super) recovery: Recovery,
+    #[serde(default)]
+    pub(super) congestion: Congestion,
+    #[serde(default)]
+    pub(super) coupling: Coupling,
+    #[serde(default)]
+    pub(super) early_copies: bool,
+}
+
+/// How losses are detected.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Recovery {
+    #[default]
+    Rfc9260,
+    Rack,
+}
+
+impl From<Recovery> for RecoveryRules {
+    fn from(recovery: Recovery) -> Self {
+        match recovery {
+            Recovery::Rfc9260 => Self::RFC9260,
+            Recovery::Rack => Self::RACK,
+        }
+    }
+}
+
+/// The congestion control algorithm.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Congestion {
+    #[default]
+    Rfc9260,
+    Cubic,
+    Bbr,
+    BbrTolerant,
+}
+
+impl From<Congestion> for CongestionControl {
+    fn from(congestion: Congestion) -> Self {
+        let bbr = |tolerate_random_loss| Self::Bbr(BbrConfig { tolerate_random_loss });
+        match congestion {
+            Congestion::Rfc9260 => Self::Rfc9260,
+            Congestion::Cubic => Self::Cubic,
+            Congestion::Bbr => bbr(false),
+            Congestion::BbrTolerant => bbr(true),
+        }
+    }
+}
+
+/// How the windows of several paths depend on each other.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Coupling {
+    #[default]
+    Lia,
+    Pooled,
+    None,
+}
+
+impl From<Coupling> for CoupledControl {
+    fn from(coupling: Coupling) -> Self {
+        match coupling {
+            Coupling::Lia => Self::Lia,
+            Coupling::Pooled => Self::ResourcePooling,
+            Coupling::None => Self::Uncoupled,
+        }
+    }
 }
 
 /// The scheduler of the streams.
@@ -251,19 +349,6 @@ impl Written for Multipath {
             "eca" => Some(Self(MultipathMode::Eca)),
             _ => None,
         }
-    }
-}
-
-/// The settings of a link, as they are written.
-#[derive(Clone, Debug)]
-pub(super) struct Link(pub(super) String);
-
-impl<'de> Deserialize<'de> for Link {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let link: Result<LinkConfig, _> = text.parse();
-        link.map(|_| Self(text))
-            .map_err(|error| D::Error::custom(format!("not a link: {error}")))
     }
 }
 

@@ -10,7 +10,7 @@ mod source;
 use std::path::Path;
 use std::sync::Arc;
 
-use definition::{Definition, Flow};
+use definition::{Changed, Definition, Flow};
 pub use place::FileError;
 use source::Pace;
 
@@ -84,16 +84,41 @@ fn parameters(definition: &Definition) -> Vec<Parameter> {
         value: word(value),
         from_paper: false,
     };
-    let paths = definition
-        .paths
-        .iter()
-        .enumerate()
-        .map(|(number, (there, back))| {
-            parameter(
-                format!("path {}", number + 1),
-                format!("data {there}; acknowledgements {back}"),
-            )
-        });
+    let paths = definition.paths.iter().enumerate().map(|(number, path)| {
+        let through = path.through.map(|place| &definition.bottlenecks[place].name);
+        let through = through.map_or_else(String::new, |name| format!("; through {name}"));
+        parameter(
+            format!("path {}", number + 1),
+            format!(
+                "data {}; acknowledgements {}{through}",
+                path.links.there, path.links.back
+            ),
+        )
+    });
+    let shared = definition.bottlenecks.iter().map(|shared| {
+        let value = format!(
+            "data {}; acknowledgements {}",
+            shared.links.there, shared.links.back
+        );
+        parameter(format!("bottleneck {}", shared.name), value)
+    });
+    let changes = definition.changes.iter().map(|change| {
+        let of = match change.of {
+            Changed::Path(path) => format!("path {}", path + 1),
+            Changed::Bottleneck(place) => format!("bottleneck {}", definition.bottlenecks[place].name),
+        };
+        let side =
+            |name: &str, settings: &Option<String>| settings.as_ref().map(|link| format!("{name} {link}"));
+        let sides = [
+            side("data", &change.there),
+            side("acknowledgements", &change.back),
+        ];
+        let sides: Vec<String> = sides.into_iter().flatten().collect();
+        parameter(
+            format!("from {} s on", change.at.as_secs_f64()),
+            format!("{of}: {}", sides.join("; ")),
+        )
+    });
     let traffic = definition.traffic.iter().enumerate();
     let traffic = traffic.map(|(stream, flow)| parameter(flow.name.clone(), told(stream, flow)));
     let tcp = definition.tcp.map(|tcp| {
@@ -104,7 +129,12 @@ fn parameters(definition: &Definition) -> Vec<Parameter> {
         );
         parameter("TCP cross traffic".to_owned(), value)
     });
-    paths.chain(traffic).chain(tcp).collect()
+    paths
+        .chain(shared)
+        .chain(changes)
+        .chain(traffic)
+        .chain(tcp)
+        .collect()
 }
 
 /// A flow in one sentence.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anabranch_netsim::{LinkConfig, TcpSink};
 use anabranch_proto::{SchedulerKind, SendOptions, StreamId, Timestamp};
 
-use super::definition::{Definition, Flow, Tcp, Variant, with_setting};
+use super::definition::{Change, Changed, Definition, Flow, Tcp, Variant, with_setting, with_settings};
 use super::source::{Pace, Schedule, schedule};
 use crate::experiment::Extent;
 use crate::experiments::outcome::{Outcome, goodput_of};
@@ -43,6 +43,14 @@ pub(super) fn simulate(
     let mut pair = pair(definition, &definition.variants[variant], swept, span.1, trial);
     pair.network.run_until(span.0);
     let tcp_before = tcp_bytes(&pair);
+    for change in &definition.changes {
+        let at = span.0 + change.at;
+        if at > span.1 {
+            break;
+        }
+        pair.network.run_until(at);
+        apply(change, &mut pair);
+    }
     pair.network.run_until(span.1);
     let tcp_bytes = tcp_bytes(&pair) - tcp_before;
     pair.network.run_until(span.1 + DRAIN);
@@ -72,6 +80,21 @@ pub(super) fn simulate(
     numbers
 }
 
+/// Changes settings of links. The others keep their values.
+fn apply(change: &Change, pair: &mut Pair) {
+    let (there, back) = match change.of {
+        Changed::Path(path) => (pair.data_links[path], pair.return_links[path]),
+        Changed::Bottleneck(shared) => pair.shared_links[shared],
+    };
+    for (link, settings) in [(there, &change.there), (back, &change.back)] {
+        let Some(settings) = settings else { continue };
+        let now = pair.network.link_config(link).to_string();
+        let changed = with_settings(&now, settings);
+        let changed = changed.parse().expect("the file was checked");
+        pair.network.set_link_config(link, changed);
+    }
+}
+
 /// The submitted messages of a flow's host, and the deliveries on the other host.
 fn ends<'a>(pair: &'a Pair, flow: &Flow) -> (&'a [Submission], &'a Sink) {
     let (source, sink) = match flow.reverse {
@@ -97,8 +120,8 @@ fn pair(
     trial: &Trial<'_>,
 ) -> Pair {
     let peer = match definition.tcp {
-        Some(_) => PEER_BESIDE_TCP,
-        None => PEER,
+        Some(Tcp { through: None, .. }) => PEER_BESIDE_TCP,
+        Some(_) | None => PEER,
     };
     let classes = classes(definition, variant);
     let submitted = |reverse: bool| -> (Schedule, Option<(usize, usize, usize)>) {
@@ -130,13 +153,26 @@ fn pair(
     let answer = has_answer.then(|| (source(true), MESSAGES_BEGIN));
     let tcp = definition.tcp.map(|tcp| tcp_flows(tcp, trial.seed));
     let sources = (source(false), answer);
-    Pair::of_user(
+    let links = links(definition, swept);
+    if definition.bottlenecks.is_empty() {
+        return Pair::of_user(trial, &variant.config, links, tcp.as_ref(), sources);
+    }
+    let through = definition.paths.iter().map(|path| path.through);
+    let paths = links.into_iter().zip(through).collect();
+    let shared = definition.bottlenecks.iter();
+    let shared = shared.map(|shared| (parsed(&shared.links.there), parsed(&shared.links.back)));
+    let place = definition.tcp.and_then(|tcp| tcp.through);
+    Pair::at_bottlenecks(
         trial,
         &variant.config,
-        links(definition, swept),
-        tcp.as_ref(),
+        (paths, shared.collect()),
+        place.zip(tcp.as_ref()),
         sources,
     )
+}
+
+fn parsed(link: &str) -> LinkConfig {
+    link.parse().expect("the file was checked")
 }
 
 fn tcp_flows(tcp: Tcp, seed: u64) -> TcpFlows {
@@ -152,6 +188,11 @@ fn classes(definition: &Definition, variant: &Variant) -> Vec<Class> {
         priority: if by_priority { flow.priority } else { 0 },
         options: SendOptions::default()
             .unordered(flow.unordered)
+            .early_copies(if variant.early_copies {
+                flow.early_copies
+            } else {
+                0
+            })
             .reliability(match variant.expiry {
                 true => flow.reliability,
                 false => Default::default(),
@@ -162,15 +203,14 @@ fn classes(definition: &Definition, variant: &Variant) -> Vec<Class> {
 
 /// The links of each path, with one value of each sweep.
 fn links(definition: &Definition, swept: &[String]) -> Vec<(LinkConfig, LinkConfig)> {
-    let parsed = |link: &str| link.parse().expect("the file was checked");
     let paths = definition.paths.iter().enumerate();
-    let links = paths.map(|(number, (there, back))| {
+    let links = paths.map(|(number, path)| {
         let sweeps = definition.sweeps.iter().zip(swept);
         let of_path = sweeps.filter(|(sweep, _)| sweep.path.is_none_or(|path| path == number));
-        let there = of_path.fold(there.clone(), |link, (sweep, value)| {
-            with_setting(&link, &sweep.key, value)
+        let there = of_path.fold(path.links.there.clone(), |link, (sweep, value)| {
+            with_setting(&link, &sweep.key, &definition.value(sweep, value))
         });
-        (parsed(&there), parsed(back))
+        (parsed(&there), parsed(&path.links.back))
     });
     links.collect()
 }

@@ -3,10 +3,11 @@
 use super::*;
 use crate::trial::{Knobs, Trial};
 
-const EXAMPLES: [&str; 3] = [
+const EXAMPLES: [&str; 4] = [
     include_str!("../../../../examples/lab/voice-uplink.toml"),
     include_str!("../../../../examples/lab/two-paths.toml"),
     include_str!("../../../../examples/lab/shared-access.toml"),
+    include_str!("../../../../examples/lab/mobile-and-wifi.toml"),
 ];
 
 /// The directory of the examples' traces.
@@ -32,7 +33,7 @@ fn run(experiment: &Experiment, places: &[(&str, &str)], seed: u64) -> Vec<f64> 
 
 #[test]
 fn the_examples_run() {
-    let page = include_str!("../../../../docs/LAB.md");
+    let page = include_str!("../../../../docs/how-to/your-own-experiment.md");
     let in_page = page
         .split("```toml\n")
         .nth(1)
@@ -128,6 +129,88 @@ fn variants_and_the_sweep_differ() {
     assert!(run("urgent", "3%", "voice_in_time") > run("plain", "3%", "voice_in_time") + 0.5);
 }
 
+/// A bottleneck that two paths share carries what it can, whatever the paths could, and a trace sets the rate of a link.
+#[test]
+fn bottlenecks_traces_and_changes_reach_the_run() {
+    let file = std::env::temp_dir().join(format!("anabranch-rate-{}", std::process::id()));
+    // 1,500 bytes each 6 ms: 2 Mbit/s.
+    std::fs::write(&file, "6\n").unwrap();
+    let links = |first: &str, more: &str| {
+        let text = format!(
+            "name = \"mine\"\nseconds = 20\n[[paths]]\n{first}\n{more}\n[[traffic]]\nname = \"file\"\nbytes = 16384\nbacklog = \"64kib\"\n\
+             [[traffic]]\nname = \"voice\"\nbytes = 160\nevery = \"20ms\"\n[[variants]]\nname = \"plain\"\nmultipath = true\n"
+        );
+        let experiment = read(&text).unwrap();
+        let numbers = run(&experiment, &[], 1);
+        number(&experiment, &numbers, "file_goodput")
+    };
+    let queue = "delay=10ms,queue=50p";
+    let own = |rate: &str| format!("there = \"{rate},{queue}\"");
+    let apart = links(&own("rate=2mbit"), &format!("[[paths]]\n{}", own("rate=2mbit")));
+    let shared = format!("[[bottlenecks]]\nname = \"one\"\nthere = \"rate=2mbit,{queue}\"");
+    let through = |rate: &str| format!("{}\nthrough = \"one\"", own(rate));
+    let together = links(
+        &through("rate=10mbit"),
+        &format!("[[paths]]\n{}\n{shared}", through("rate=10mbit")),
+    );
+    assert!((3.2..3.8).contains(&apart), "{apart}");
+    assert!((1.5..1.9).contains(&together), "{together}");
+    let traced = links(&own(&format!("trace={}", file.display())), "");
+    assert!((1.5..1.9).contains(&traced), "{traced}");
+    std::fs::remove_file(file).unwrap();
+    let slower = "[[changes]]\nat = \"10s\"\nthere = \"rate=1mbit\"";
+    let changed = links(&own("rate=2mbit"), slower);
+    assert!((1.2..1.45).contains(&changed), "{changed}: three quarters");
+    let other = "[[changes]]\nat = \"10s\"\nbottleneck = \"one\"\nthere = \"rate=1mbit\"";
+    let changed = links(&through("rate=10mbit"), &format!("{shared}\n{other}"));
+    let tcp = "[tcp]\nflows = 1\nthrough = \"one\"";
+    let beside = links(&through("rate=10mbit"), &format!("{shared}\n{tcp}"));
+    assert!((0.3..1.4).contains(&beside), "{beside}: TCP has its share");
+    assert!(
+        (1.2..1.45).contains(&changed),
+        "{changed}: three quarters of the bottleneck"
+    );
+}
+
+/// Losses cost less with RACK and BBR, and a small send buffer costs goodput.
+#[test]
+fn recovery_congestion_control_and_the_send_buffer_reach_the_run() {
+    let goodput = |variant: &str| {
+        let text = format!(
+            "name = \"mine\"\nseconds = 20\n[[paths]]\nthere = \"rate=8mbit,delay=50ms,queue=100p,loss=1%\"\n[[traffic]]\nname = \"file\"\n\
+             bytes = 16384\nbacklog = \"64kib\"\n[[traffic]]\nname = \"voice\"\nbytes = 160\nevery = \"20ms\"\n\
+             [[variants]]\nname = \"one\"\n{variant}\n"
+        );
+        let experiment = read(&text).unwrap();
+        number(&experiment, &run(&experiment, &[], 1), "file_goodput")
+    };
+    let usual = goodput("");
+    let rack = "recovery = \"rack\"";
+    let bbr = goodput(&format!("{rack}\ncongestion = \"bbr-tolerant\""));
+    assert!(bbr > 1.5 * usual, "{bbr}, {usual}");
+    let cubic = goodput(&format!("{rack}\ncongestion = \"cubic\""));
+    assert_ne!(cubic, usual);
+    let small = goodput(&format!(
+        "{rack}\ncongestion = \"bbr-tolerant\"\nsend_buffer = \"16kib\""
+    ));
+    assert!(small < 0.8 * bbr, "{small}, {bbr}");
+}
+
+/// Copies arrive in time for messages whose retransmission would be late.
+#[test]
+fn early_copies_reach_the_run() {
+    let in_time = |variant: &str| {
+        let text = format!(
+            "name = \"mine\"\nseconds = 20\n[[paths]]\nthere = \"rate=8mbit,delay=40ms,loss=5%\"\n[[traffic]]\nname = \"voice\"\nbytes = 160\n\
+             every = \"20ms\"\nunordered = true\ndeadline = \"90ms\"\nearly_copies = 2\n[[variants]]\nname = \"one\"\nrecovery = \"rack\"\n{variant}\n"
+        );
+        let experiment = read(&text).unwrap();
+        number(&experiment, &run(&experiment, &[], 1), "voice_in_time")
+    };
+    let (without, with) = (in_time(""), in_time("early_copies = true"));
+    assert!(without < 0.97 && with > 0.99, "{without}, {with}");
+}
+
 const GOOD: &str = "name = \"mine\"\n[[paths]]\nthere = \"rate=1mbit\"\n[[traffic]]\nname = \"voice\"\nbytes = 160\nevery = \"20ms\"\n\
                     [[variants]]\nname = \"plain\"\n";
 
@@ -151,7 +234,7 @@ fn errors_name_key_and_line() {
         (
             "there =",
             "ther =",
-            "line 3: paths.ther: unknown key `ther`; did you mean \"there\"? known keys: there, back",
+            "line 3: paths.ther: unknown key `ther`; did you mean \"there\"? known keys: there, back, through",
         ),
         (
             "there = \"rate=1mbit\"\n",
@@ -231,7 +314,7 @@ fn errors_name_key_and_line() {
         (
             "[[paths]]",
             "[tcp]\nflows = 1\n[[paths]]\nthere = \"rate=1mbit\"\n[[paths]]",
-            "line 2: tcp: TCP flows share one path",
+            "line 2: tcp: TCP flows share one link",
         ),
         (
             "[[paths]]",
@@ -254,6 +337,36 @@ fn errors_name_key_and_line() {
             "line 2: paths: invalid type: map, expected a sequence",
         ),
         ("bytes = 160", "bytes = = 160", "line 6: "),
+        (
+            "rate=1mbit",
+            "trace=missing.up",
+            "line 3: paths.there: not a link: link: trace cannot be ",
+        ),
+        (
+            "rate=1mbit\"",
+            "rate=1mbit\"\nthrough = \"cell\"",
+            "line 4: paths.through: there is no bottleneck \"cell\" in [[bottlenecks]]",
+        ),
+        (
+            "[[traffic]]",
+            "[[changes]]\nat = \"1s\"\n[[traffic]]",
+            "line 4: changes: give the settings that change",
+        ),
+        (
+            "[[traffic]]",
+            "[[changes]]\nat = \"1s\"\npath = 2\nthere = \"loss=1%\"\n[[traffic]]",
+            "line 6: changes.path: there are only 1 paths",
+        ),
+        (
+            "\"plain\"",
+            "\"plain\"\nearly_copies = true",
+            "line 8: variants: \"plain\": early copies need recovery",
+        ),
+        (
+            "\"plain\"",
+            "\"plain\"\nmultipath = true\ncongestion = \"bbr\"",
+            "line 8: variants: \"plain\": multipath.congestion must be Uncoupled",
+        ),
     ] {
         let told = told(from, to);
         if !told.starts_with(expected) {

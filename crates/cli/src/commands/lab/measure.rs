@@ -64,7 +64,7 @@ impl<'a> Measuring<'a> {
             check_places(experiment, effort, &only)?;
             let cells = selected(experiment, effort.extent(), &only).len();
             for knobs in settings(experiment, &choice.set)? {
-                runs += cells * effort.seeds_of(experiment) as usize;
+                runs += cells * effort.seeds_of(experiment).count as usize;
                 let conditions = Conditions {
                     version: version(),
                     extent: effort.extent(),
@@ -169,7 +169,7 @@ impl<'a> Measuring<'a> {
             let progress = &self.progress;
             let show = |done, total| progress.show(&name, done, total);
             let done = run_experiment(experiment, &stage, known, self.stop, show);
-            let runs = selected(experiment, self.effort.extent(), &only).len() * plan.seeds as usize;
+            let runs = selected(experiment, self.effort.extent(), &only).len() * plan.seeds.count as usize;
             self.progress.end(runs);
             done?;
         }
@@ -194,7 +194,7 @@ impl<'a> Measuring<'a> {
             .ok_or_else(|| wrong(format!("{} has no cell at these places", experiment.name)))?;
         let cannot = |error| wrong(format!("cannot write {}: {error}", path.display()));
         let capture = Capture::new(BufWriter::new(File::create(path).map_err(cannot)?));
-        let _ = cell.run(&Trial::new(1, &conditions.knobs).captured(&capture));
+        let _ = cell.run(&Trial::new(self.effort.seed_from, &conditions.knobs).captured(&capture));
         capture.finish().map_err(cannot)?;
         Ok(place_of(cell))
     }

@@ -276,9 +276,12 @@ fn tally_of(tally: Tally) -> Value {
 }
 
 /// Prints the file of a capture.
-pub(super) fn capture(output: Output, file: &Path, place: &str) {
-    let text = format!("the packets of {place} with seed 1 are in {}", file.display());
-    let record = json!({ "event": "capture", "file": file.display().to_string(), "at": place, "seed": 1 });
+pub(super) fn capture(output: Output, file: &Path, place: &str, seed: u64) {
+    let text = format!(
+        "the packets of {place} with seed {seed} are in {}",
+        file.display()
+    );
+    let record = json!({ "event": "capture", "file": file.display().to_string(), "at": place, "seed": seed });
     output.fact(text, &record);
 }
 
