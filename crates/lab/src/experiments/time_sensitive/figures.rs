@@ -69,7 +69,7 @@ fn model() -> Figure {
     Figure {
         name: "model",
         title: "The paper's equation (5) and the simulation",
-        paper: "fig. 1 is drawn from equation (5). As printed, the equation gives a quarter of the blocking that the paper simulated. \
+        paper: "fig. 1 is drawn from equation (5). As printed, the equation gives less than a third of the blocking that the paper simulated. \
                 Corrections: the window is a whole number; p is squared once; W (1 - p) packets arrive in either case; a mean over \
                 packets multiplies by the blocked share instead of dividing by packets; a gap lasts for the reports and a \
                 round-trip time, and blocks all of that time; T3-rtx expires if too few packets follow to report the loss; the \
