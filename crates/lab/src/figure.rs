@@ -3,6 +3,7 @@
 use crate::experiment::lies_at;
 use crate::plot::{Curve, Drawing, Plot, Point, Scale};
 use crate::results::{CellResults, Results};
+use crate::statistics::Estimate;
 
 /// The horizontal axis of a figure that draws an empirical distribution function (ECDF): the share of a run's readings that do not exceed a
 /// value. Its vertical axis is the common beginning of the names of the metrics `BEGINNING_qNN_s`, one for each of [`PERCENTILES`]. Each
@@ -13,6 +14,10 @@ pub const ECDF: &str = "ecdf";
 /// beginning of the names of the metrics `BEGINNING_N`, one for each number N of the horizontal axis. Each of its curves belongs to one
 /// cell. Curves lie next to each other instead of at the exact number, so that equal curves do not hide each other.
 pub const SERIES: &str = "series";
+
+/// The beginning of the name of a vertical axis that shows by how many percent a metric is lower than in the figure's first curve, at the same
+/// place on the horizontal axis. The first curve itself is not drawn. The name of the metric follows.
+pub const REDUCTION: &str = "reduction of ";
 
 /// The width over which the points of a [`SERIES`] with the same number are spread.
 const SPREAD: f64 = 0.4;
@@ -37,7 +42,7 @@ pub struct Figure {
     pub paper: &'static str,
     /// The horizontal axis: one of the experiment's, [`ECDF`] or [`SERIES`], and its label.
     pub x: (&'static str, &'static str),
-    /// The vertical axis: one of the experiment's metrics, and its label.
+    /// The vertical axis: one of the experiment's metrics, or [`REDUCTION`] and one of them, and its label.
     pub y: (&'static str, &'static str),
     /// Whether the vertical axis is logarithmic.
     pub logarithmic: bool,
@@ -171,11 +176,43 @@ impl Figure {
                     Some(position) => position as f64,
                     None => place.parse().ok()?,
                 };
-                point(x, cell, self.y.0)
+                match self.y.0.strip_prefix(REDUCTION) {
+                    Some(metric) => self.reduction(results, cell, place, metric).map(|reduced| Point {
+                        x,
+                        y: 100.0 * (1.0 - reduced.mean),
+                        interval: (100.0 * (1.0 - reduced.high), 100.0 * (1.0 - reduced.low)),
+                    }),
+                    None => point(x, cell, self.y.0),
+                }
             })
             .collect();
         points.sort_by(|one, other| one.x.total_cmp(&other.x));
         points
+    }
+
+    /// The ratio of a metric between a cell and the cell of the first curve at the same place; `None` in the first curve itself, and if the
+    /// metric is 0 in its cell.
+    fn reduction(
+        &self,
+        results: &Results,
+        cell: &CellResults,
+        place: &str,
+        metric: &str,
+    ) -> Option<Estimate> {
+        let first = &self.curves.first()?.at;
+        let mut cells = results.cells.iter();
+        let reference = cells.find(|other| {
+            lies_at(&other.coordinates, first) && place_on(self.x.0, &other.coordinates) == Some(place)
+        });
+        let reference = reference.filter(|reference| *reference != cell)?;
+        let (above, below) = (results.values(cell, metric), results.values(reference, metric));
+        let ratios: Vec<f64> = above
+            .iter()
+            .zip(&below)
+            .map(|(above, below)| above / below)
+            .collect();
+        let is_defined = below.iter().all(|below| *below > 0.0);
+        is_defined.then(|| Estimate::of_ratios(&ratios)).flatten()
     }
 
     /// The number of a metric in the series; `None` if the metric does not belong to the series.
@@ -221,7 +258,7 @@ impl Figure {
             {
                 Vec::new()
             }
-            _ => vec![self.y.0.to_owned()],
+            _ => vec![self.y.0.strip_prefix(REDUCTION).unwrap_or(self.y.0).to_owned()],
         };
         if let Some(metric) = needed.iter().find(|metric| !metrics.contains(&metric.as_str())) {
             return Some(format!("{}: no metric {metric}", self.name));

@@ -34,7 +34,7 @@ mod user;
 pub use benchmark::{Benchmark, Work};
 pub use claim::{Bound, Claim, Half, Judgement, OnBed, Tally, Verdict};
 pub use experiment::{Answer, Cell, Experiment, Extent, Metric, Parameter};
-pub use figure::{ECDF, Figure, FigureCurve, PERCENTILES, SERIES, percentile_metric};
+pub use figure::{ECDF, Figure, FigureCurve, PERCENTILES, REDUCTION, SERIES, percentile_metric};
 pub use known::{Conditions, Known, KnownError};
 pub use near::did_you_mean;
 pub use report::{Finding, report};

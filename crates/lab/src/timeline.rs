@@ -37,9 +37,9 @@ pub struct Timeline {
 pub struct TimelineCurve {
     /// For the legend.
     pub name: &'static str,
-    /// The places of the cell: those of exactly one cell of the experiment.
+    /// The places of the cell: those of exactly one cell of the experiment. Empty for numbers of the paper.
     pub at: Vec<(&'static str, &'static str)>,
-    /// The points, as horizontal and vertical coordinates, from the run's trace.
+    /// The points, as horizontal and vertical coordinates, from the run's trace. The trace is empty for numbers of the paper.
     pub points: fn(&Trace) -> Vec<(f64, f64)>,
 }
 
@@ -66,32 +66,39 @@ pub fn pictures(experiment: &Experiment, knobs: &Knobs) -> Vec<Picture> {
     }
     let cells = (experiment.cells)(Extent::Short);
     let mut traces: Vec<(usize, Trace)> = Vec::new();
-    let mut trace_of = |at: &[(&str, &str)]| -> usize {
+    let mut trace_of = |at: &[(&str, &str)]| -> Option<usize> {
+        if at.is_empty() {
+            return None;
+        }
         let cell = cells.iter().position(|cell| cell.lies_at(at));
         let cell = cell.expect("each curve of a timeline has a cell");
         if let Some(known) = traces.iter().position(|(of, _)| *of == cell) {
-            return known;
+            return Some(known);
         }
         let tracing = Tracing::default();
         let _ = cells[cell].run(&Trial::new(SEED, knobs).traced(&tracing));
         traces.push((cell, tracing.take()));
-        traces.len() - 1
+        Some(traces.len() - 1)
     };
-    let runs: Vec<Vec<usize>> = timelines
+    let runs: Vec<Vec<Option<usize>>> = timelines
         .iter()
         .map(|timeline| timeline.curves.iter().map(|curve| trace_of(&curve.at)).collect())
         .collect();
-    let draw = |(timeline, runs): (&Timeline, &Vec<usize>)| {
+    let nothing = Trace::default();
+    let draw = |(timeline, runs): (&Timeline, &Vec<Option<usize>>)| {
         let curves = timeline.curves.iter().zip(runs).enumerate();
         let curves = curves.map(|(colour, (curve, run))| Curve {
             name: curve.name.to_owned(),
-            points: (curve.points)(&traces[*run].1)
+            points: (curve.points)(run.map_or(&nothing, |run| &traces[run].1))
                 .into_iter()
                 .map(Point::exact)
                 .collect(),
             colour,
-            is_foreign: false,
-            drawing: timeline.drawing,
+            is_foreign: run.is_none(),
+            drawing: match run {
+                Some(_) => timeline.drawing,
+                None => Drawing::Markers,
+            },
         });
         Picture {
             name: timeline.name,
@@ -121,7 +128,7 @@ mod tests {
         for experiment in all() {
             let cells = (experiment.cells)(Extent::Short);
             for timeline in (experiment.timelines)() {
-                for curve in &timeline.curves {
+                for curve in timeline.curves.iter().filter(|curve| !curve.at.is_empty()) {
                     let found = cells.iter().filter(|cell| cell.lies_at(&curve.at)).count();
                     assert_eq!(
                         found, 1,

@@ -14,9 +14,9 @@ const METRICS: &[Metric] = &[
 ];
 
 /// Two equal cells with two readings each, and a metric that is not part of the series.
-fn results() -> Results {
+fn toy() -> Experiment {
     let cell = |place: &'static str| Cell::new(vec![("variant", place.to_owned())], |_| vec![5.0, 6.0, 7.0]);
-    let experiment = Experiment {
+    Experiment {
         name: "toy",
         question: "",
         source: "",
@@ -28,7 +28,14 @@ fn results() -> Results {
         claims: &Vec::new,
         figures: &Vec::new,
         timelines: &Vec::new,
-    };
+    }
+}
+
+fn results() -> Results {
+    results_of(&toy())
+}
+
+fn results_of(experiment: &Experiment) -> Results {
     let conditions = Conditions {
         version: String::new(),
         extent: Extent::Quick,
@@ -41,7 +48,7 @@ fn results() -> Results {
         only: &[],
     };
     let stop = AtomicBool::new(false);
-    run(&experiment, &plan, &mut Known::default(), &stop, |_, _| {}).unwrap()
+    run(experiment, &plan, &mut Known::default(), &stop, |_, _| {}).unwrap()
 }
 
 fn series(beginning: &'static str) -> Figure {
@@ -86,6 +93,39 @@ fn a_series_needs_a_metric_with_a_number() {
         series("delay").fault(&coordinates, &metrics[..1]),
         Some("series: no metric delay".to_owned())
     );
+}
+
+/// Cells a and b at two places. The metric is 8 in the first curve and 2 in the second, so it is lower by 75 %.
+#[test]
+fn a_reduction_is_drawn_against_the_first_curve() {
+    let cell = |variant: &'static str, loss: &'static str| {
+        let value = if variant == "a" { 8.0 } else { 2.0 };
+        let at = vec![("variant", variant.to_owned()), ("loss", loss.to_owned())];
+        Cell::new(at, move |_| vec![value, 0.0, 0.0])
+    };
+    let experiment = Experiment {
+        cells: kept(Box::new(move |_| {
+            vec![cell("a", "1"), cell("b", "1"), cell("a", "2"), cell("b", "2")]
+        })),
+        ..toy()
+    };
+    let figure = Figure {
+        x: ("loss", ""),
+        y: ("reduction of delay_max", ""),
+        ..series("")
+    };
+    let plot = figure.plot(&results_of(&experiment)).unwrap();
+    assert_eq!(plot.curves.len(), 1, "the first curve is not drawn");
+    assert_eq!(plot.curves[0].name, "b");
+    let points = plot.curves[0]
+        .points
+        .iter()
+        .map(|point| (point.x, point.y.round()));
+    assert_eq!(points.collect::<Vec<_>>(), [(1.0, 75.0), (2.0, 75.0)]);
+    let cells = (experiment.cells)(Extent::Quick);
+    let coordinates: Vec<_> = cells.iter().map(Cell::coordinates).collect();
+    assert_eq!(figure.fault(&coordinates, &["delay_max"]), None);
+    assert!(figure.fault(&coordinates, &["delay_1"]).is_some());
 }
 
 #[test]

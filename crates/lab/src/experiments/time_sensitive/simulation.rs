@@ -52,7 +52,7 @@ pub(super) fn simulate(variant: Variant, loss: f64, trial: &Trial<'_>) -> Vec<f6
     let mut pair = Pair::new(trial, &config(variant, trial), link.clone(), source);
     pair.network.run_until(LOSS_BEGINS);
     let with_loss = link.with_loss(LossModel::bernoulli(loss));
-    if trial.knob_or("return_loss", 0.0) >= 0.5 {
+    if variant.return_loss && trial.knob_or("return_loss", 1.0) >= 0.5 {
         pair.network
             .set_link_config(pair.return_links[0], with_loss.clone());
     }
