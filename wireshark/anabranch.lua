@@ -10,6 +10,7 @@ local KINDS = {
     { key = "coop_sack", name = "COOP-SACK", number = 97 },
     { key = "e_i_data", name = "E-I-DATA", number = 98 },
     { key = "selective_forward_tsn", name = "Selective FORWARD-TSN", number = 160 },
+    { key = "extended_forward_tsn", name = "Extended FORWARD-TSN", number = 161 },
     { key = "forward_psn", name = "FORWARD-PSN", number = 224 },
 }
 for _, kind in ipairs(KINDS) do
@@ -51,6 +52,9 @@ local f = {
     duplicate = ProtoField.uint24("anabranch.duplicate", "Duplicate: PSN"),
     renegable_start = ProtoField.uint32("anabranch.renegable_start", "Renegable block: first TSN"),
     renegable_end = ProtoField.uint32("anabranch.renegable_end", "Renegable block: last TSN"),
+    cumulative_tsn = ProtoField.uint32("anabranch.cumulative_tsn", "TSN before the first offset"),
+    skipped_start = ProtoField.uint32("anabranch.skipped_start", "Skipped block: first TSN"),
+    skipped_end = ProtoField.uint32("anabranch.skipped_end", "Skipped block: last TSN"),
 }
 local all = {}
 for _, field in pairs(f) do all[#all + 1] = field end
@@ -121,6 +125,11 @@ local DISSECT = {
         tree:add(f.stream, take(2))
         local short = take(2)
         if left() == 0 then tree:add(f.ssn, short) else tree:add(f.mid, take(4)) end
+    end,
+    extended_forward_tsn = function(tree, _, take, left)
+        local cumulative = take(4)
+        tree:add(f.cumulative_tsn, cumulative)
+        blocks(tree, take, math.floor(left() / 4), cumulative:uint(), TSNS, f.skipped_start, f.skipped_end)
     end,
     coop_sack = function(tree, flags, take)
         tree:add(f.has_renegable, flags)

@@ -164,6 +164,7 @@ impl Peer {
             kind::NR_SACK,
             kind::RE_CONFIG,
             experimental_kind::SELECTIVE_FORWARD_TSN,
+            experimental_kind::EXTENDED_FORWARD_TSN,
             kind::I_DATA,
             kind::I_FORWARD_TSN,
             experimental_kind::E_DATA,
@@ -431,6 +432,9 @@ impl Peer {
             if bits & 0x80 == 0 {
                 self.ssns[stream] = ssn.wrapping_add(1);
             }
+        }
+        if bits & 0xA0 == 0xA0 {
+            return chunk(experimental_kind::EXTENDED_FORWARD_TSN, 0, &value);
         }
         if bits & 0x80 == 0 && bits & 0x20 != 0 {
             return chunk(experimental_kind::SELECTIVE_FORWARD_TSN, 0, &value);

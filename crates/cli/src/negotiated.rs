@@ -24,6 +24,7 @@ pub(crate) fn to_json(stats: &AssociationStats) -> Value {
     json!({
         "partial_reliability": extensions.partial_reliability, "nr_sack": extensions.nr_sack,
         "selective_forward_tsn": extensions.selective_forward_tsn, "interleaving": extensions.interleaving,
+        "extended_forward_tsn": extensions.extended_forward_tsn,
         "eca": extensions.eca, "ecn": extensions.ecn, "reconfiguration": extensions.reconfiguration,
         "dynamic_addresses": extensions.dynamic_addresses, "zero_checksum": extensions.zero_checksum,
         "authentication": details,

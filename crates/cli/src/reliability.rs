@@ -260,6 +260,8 @@ pub(crate) fn to_json(counters: &Counters) -> Value {
         "forward_tsns_sent": counters.forward_tsns_sent, "forward_tsns_received": counters.forward_tsns_received,
         "selective_notices_sent": counters.selective_notices_sent,
         "selective_notices_received": counters.selective_notices_received,
+        "extended_forwards_sent": counters.extended_forwards_sent,
+        "extended_forwards_received": counters.extended_forwards_received,
         "late_messages": counters.late_messages, "freed_early_bytes": counters.freed_early_bytes,
         "chunks_reneged": counters.chunks_reneged, "nr_sack_contradictions": counters.nr_sack_contradictions,
         "retransmissions_fast": counters.retransmissions_fast,

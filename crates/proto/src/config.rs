@@ -338,6 +338,7 @@ impl Default for Config {
                 discard_hopeless: false,
                 early_discard: false,
                 selective_forward_tsn: None,
+                extended_forward_tsn: false,
                 discard_notice: DiscardNotice::WithData,
             },
             nr_sack: NrSackConfig {
@@ -580,6 +581,7 @@ impl Config {
     pub fn without_extensions(mut self) -> Self {
         self.partial_reliability.offer = false;
         self.partial_reliability.selective_forward_tsn = None;
+        self.partial_reliability.extended_forward_tsn = false;
         self.nr_sack.offer = false;
         self.interleaving.offer = false;
         self.authentication = None;

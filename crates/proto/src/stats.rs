@@ -83,6 +83,10 @@ pub struct Counters {
     pub selective_notices_sent: u64,
     /// Selective forward TSN chunks received.
     pub selective_notices_received: u64,
+    /// Extended FORWARD-TSN chunks sent, retransmissions included.
+    pub extended_forwards_sent: u64,
+    /// Extended FORWARD-TSN chunks received, including those that moved nothing.
+    pub extended_forwards_received: u64,
     /// Ordered messages that arrived after the receiver had delivered later messages of their stream without them.
     pub late_messages: u64,
     /// Bytes of user data freed before they were cumulatively acknowledged, because the peer declared them non-renegable
@@ -234,6 +238,8 @@ pub struct Extensions {
     pub nr_sack: bool,
     /// Selective forward TSN (Basto and Freitas, *SCTP extensions for time sensitive traffic*).
     pub selective_forward_tsn: bool,
+    /// Extended FORWARD-TSN (after Rajiullah and Brunstrom, *Optimizing PR-SCTP Performance using NR-SACKs*).
+    pub extended_forward_tsn: bool,
     /// I-DATA (RFC 8260): message interleaving.
     pub interleaving: bool,
     /// ECA-SCTP (Kim, Seo and Song): acknowledgements name transmissions.

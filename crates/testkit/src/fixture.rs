@@ -262,6 +262,15 @@ fn name(chunk: &Chunk, first: Tsn) -> String {
             let tsn = notice.tsn.distance_from(first);
             format!("NOTICE {tsn} ({}:{number})", notice.stream.0)
         }
+        Chunk::ExtendedForwardTsn(forward) => {
+            let base = forward.cumulative_tsn.distance_from(first);
+            let blocks = forward.blocks().map(|block| {
+                let [start, end] =
+                    [block.start, block.end].map(|offset| base.wrapping_add(u32::from(offset)));
+                format!("{start}-{end}")
+            });
+            format!("EXTENDED {}", blocks.collect::<Vec<_>>().join(" "))
+        }
         other => crate::arrows::describe_chunk(other),
     }
 }

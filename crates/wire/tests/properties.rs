@@ -6,10 +6,10 @@ mod explore;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
     Abort, AckPolicy, Asconf, AsconfAck, Auth, Chunk, CookieEcho, CoopSack, Cwr, Data, EData, EIData, Ecne,
-    EncodeChunk, ErrorChunk, ForwardPsn, ForwardTsn, GapAckBlock, GapAckBlocks, Heartbeat, IData,
-    IForwardTsn, Init, MessageNumber, NrSack, NrSackWriter, Pad, PathReport, PathReports, PathSequence,
-    PathSequences, ReConfig, Sack, SackWriter, SelectiveForwardTsn, Shutdown, SkippedMessage, SkippedStream,
-    TsnList,
+    EncodeChunk, ErrorChunk, ExtendedForwardTsn, ForwardPsn, ForwardTsn, GapAckBlock, GapAckBlocks,
+    Heartbeat, IData, IForwardTsn, Init, MessageNumber, NrSack, NrSackWriter, Pad, PathReport, PathReports,
+    PathSequence, PathSequences, ReConfig, Sack, SackWriter, SelectiveForwardTsn, Shutdown, SkippedMessage,
+    SkippedStream, TsnList,
 };
 use anabranch_wire::parameter::{AddressAction, Parameter, Parameters, ParametersBuilder, StreamList};
 use anabranch_wire::{Fsn, Mid, Ppid, Psn, Ssn, StreamId, Tsn, VerificationTag};
@@ -289,6 +289,14 @@ fn any_chunk() -> impl Strategy<Value = Chunk> {
             .prop_map(|(tsn, skipped)| Chunk::ForwardTsn(ForwardTsn::new(Tsn(tsn), skipped))),
         (any::<u32>(), skipped_messages)
             .prop_map(|(tsn, skipped)| Chunk::IForwardTsn(IForwardTsn::new(Tsn(tsn), skipped))),
+        (
+            any::<u32>(),
+            proptest::collection::vec(any::<(u16, u16)>(), 0..20)
+        )
+            .prop_map(|(tsn, blocks)| {
+                let blocks = blocks.into_iter().map(|(start, end)| GapAckBlock { start, end });
+                Chunk::ExtendedForwardTsn(ExtendedForwardTsn::new(Tsn(tsn), blocks))
+            }),
         any::<(u32, u16, u32, bool)>().prop_map(|(tsn, stream, number, interleaved)| {
             Chunk::SelectiveForwardTsn(SelectiveForwardTsn {
                 tsn: Tsn(tsn),

@@ -140,6 +140,7 @@ fn names(extensions: &Extensions) -> Vec<&'static str> {
         ("partial_reliability", extensions.partial_reliability),
         ("nr_sack", extensions.nr_sack),
         ("selective_forward_tsn", extensions.selective_forward_tsn),
+        ("extended_forward_tsn", extensions.extended_forward_tsn),
         ("interleaving", extensions.interleaving),
         ("eca", extensions.eca),
         ("ecn", extensions.ecn),

@@ -232,6 +232,12 @@ const SCTP: Setting = Setting {
     ..MAIN
 };
 
+/// FORWARD-TSN that lists abandoned chunks above chunks that the receiver waits for.
+const EXTENDED: Setting = Setting {
+    variant: Variant::Extended,
+    ..MAIN
+};
+
 /// The paper's baselines without NR-SACK, at all shares.
 fn baselines() -> impl Iterator<Item = Setting> {
     let variants = [PLAIN_SACK, SCTP].into_iter();
@@ -256,10 +262,23 @@ fn normal_sizes() -> Vec<Setting> {
         .collect()
 }
 
-/// The cells that the claims need.
+/// The cells of the table of ablations: fixed sizes, and normally distributed ones as in the paper's figure 7.
+fn with_both_sizes(rules: Rules) -> Vec<Setting> {
+    let at = |normal_sizes, shares| {
+        let setting = Setting {
+            rules,
+            normal_sizes,
+            ..MAIN
+        };
+        with_shares(setting, shares)
+    };
+    [at(false, &[1, 50, 100]), at(true, &[1, 50])].concat()
+}
+
+/// The cells that most claims need. The others are judged in the full setting only, so that this setting stays short.
 fn quick_settings() -> Vec<Setting> {
     let mut settings = with_shares(MAIN, &[1, 50, 100]);
-    settings.extend([PLAIN_SACK, SCTP]);
+    settings.extend([PLAIN_SACK, SCTP, EXTENDED]);
     let normal_sizes = Setting {
         normal_sizes: true,
         ..MAIN
@@ -305,6 +324,13 @@ fn full_settings() -> Vec<Setting> {
         }
     }
     settings.extend(normal_sizes());
+    for rules in [Rules::A, Rules::C] {
+        settings.extend([1, 50, 100].map(|important| Setting {
+            rules,
+            important,
+            ..EXTENDED
+        }));
+    }
     let crowded = Setting {
         rules: Rules::J,
         bytes: 716,
@@ -312,9 +338,8 @@ fn full_settings() -> Vec<Setting> {
         ..MAIN
     };
     settings.extend(with_shares(crowded, &[1, 50, 100]));
-    for rules in Rules::ALL.into_iter().filter(|rules| *rules != Rules::A) {
-        settings.extend(with_shares(Setting { rules, ..MAIN }, &[1, 50, 100]));
-    }
+    let other_rules = Rules::ALL.into_iter().filter(|rules| *rules != Rules::A);
+    settings.extend(other_rules.flat_map(with_both_sizes));
     settings
 }
 

@@ -199,7 +199,7 @@ counters! {
     sacks_sent sacks_received sacks_stale gap_blocks_sent forward_psns_sent forward_psns_received losses_by_time
     tail_loss_probes early_copies early_copies_unnecessary reductions_undone duplicates_received dropped_no_room reneged zero_windows abandoned_unsent
     abandoned_sent early_discards forward_tsns_sent forward_tsns_received selective_notices_sent
-    selective_notices_received late_messages freed_early_bytes nr_sack_contradictions chunks_reneged ce_packets_received
+    selective_notices_received extended_forwards_sent extended_forwards_received late_messages freed_early_bytes nr_sack_contradictions chunks_reneged ce_packets_received
     ecnes_sent ecnes_received heartbeats_sent mtu_probes_sent mtu_black_holes failovers init_collisions restarts
     reconfigs_sent reconfigs_received packets_signed packets_verified packets_unverified asconfs_sent asconfs_received
     chunks_unauthenticated

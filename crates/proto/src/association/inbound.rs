@@ -344,6 +344,16 @@ impl Association {
             {
                 self.on_selective_forward_tsn(notice);
             }
+            Chunk::ExtendedForwardTsn(forward)
+                if self.capabilities.has(Capabilities::EXTENDED_FORWARD_TSN) =>
+            {
+                let base = forward.cumulative_tsn;
+                if self.state.takes_data() && !self.reconfiguration.is_former_data(now, base) {
+                    notes.data = true;
+                    self.counters.extended_forwards_received += 1;
+                    self.receiver.on_extended_forward(base, forward.blocks());
+                }
+            }
             Chunk::Ecne(ecne) => {
                 if self.state.sends_data()
                     && let Some((path, cwr)) = self.sending(now, |sender, cx| sender.on_ecne(cx, &ecne))

@@ -28,6 +28,11 @@ pub struct PartialReliabilityConfig {
     /// number of later packets, at least 1, after which the sender sends the notice. Values above half the congestion window count as half
     /// the congestion window. `None`, the default, offers nothing; the paper used 1.
     pub selective_forward_tsn: Option<u32>,
+    /// *Extended FORWARD-TSN*: offered to the peer, and used if the peer offers it too. It lists abandoned unordered messages that a
+    /// FORWARD-TSN cannot pass yet, because the receiver waits for a chunk below them. The receiver treats them as received. Rajiullah and
+    /// Brunstrom name an extension of FORWARD-TSN without its format; the format is this project's. It lists messages of one chunk, and it is
+    /// not used with interleaving or ECA-SCTP. Default false.
+    pub extended_forward_tsn: bool,
     /// The notice that messages get unless [`crate::SendOptions::discard_notice`] says otherwise, if both endpoints offered selective
     /// forward TSN. Default [`DiscardNotice::WithData`].
     pub discard_notice: DiscardNotice,

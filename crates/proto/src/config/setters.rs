@@ -95,6 +95,7 @@ setters!(PartialReliabilityConfig {
     discard_hopeless: bool,
     early_discard: bool,
     selective_forward_tsn: impl Into<Option<u32>>,
+    extended_forward_tsn: bool,
     discard_notice: DiscardNotice,
 });
 

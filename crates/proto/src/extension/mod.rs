@@ -9,6 +9,7 @@ pub(crate) mod dynamic_addresses;
 pub(crate) mod early_copies;
 pub(crate) mod eca;
 pub(crate) mod ecn;
+pub(crate) mod extended_forward;
 pub(crate) mod partial_reliability;
 pub(crate) mod reconfiguration;
 pub(crate) mod stream_priority;
@@ -17,6 +18,7 @@ pub(crate) mod time_sensitive;
 use crate::config::Config;
 use eca::Cooperation;
 use ecn::Ecn;
+use extended_forward::ExtendedForward;
 use partial_reliability::ForwardPoint;
 use time_sensitive::SelectiveNotices;
 
@@ -25,6 +27,8 @@ use time_sensitive::SelectiveNotices;
 pub(crate) struct ControlSources {
     /// FORWARD-TSN.
     pub(crate) forward: ForwardPoint,
+    /// Extended FORWARD-TSN.
+    pub(crate) extended: ExtendedForward,
     /// Selective forward TSN.
     pub(crate) notices: SelectiveNotices,
     /// The paths for the peer's acknowledgements in ECA-SCTP.
@@ -37,6 +41,7 @@ impl ControlSources {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             forward: ForwardPoint::new(config.nr_sack.forward_past_nonrenegable),
+            extended: ExtendedForward::default(),
             notices: SelectiveNotices::default(),
             cooperation: Cooperation::new(config.multipath.eca.ack_routing),
             ecn: Ecn::default(),

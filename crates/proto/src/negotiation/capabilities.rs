@@ -21,6 +21,8 @@ impl Capabilities {
     pub(crate) const NR_SACK: Self = Self(1 << 1);
     /// Selective forward TSN, which needs FORWARD-TSN as well.
     pub(crate) const SELECTIVE_FORWARD_TSN: Self = Self(1 << 2);
+    /// Extended FORWARD-TSN, which needs FORWARD-TSN as well.
+    pub(crate) const EXTENDED_FORWARD_TSN: Self = Self(1 << 16);
     /// I-DATA in place of DATA (RFC 8260).
     pub(crate) const INTERLEAVING: Self = Self(1 << 3);
     /// I-FORWARD-TSN: with I-DATA, partial reliability uses it in place of FORWARD-TSN.
@@ -50,12 +52,16 @@ impl Capabilities {
     pub(crate) const RECONFIGURATION: Self = Self(1 << 10);
 
     /// The chunk types whose listing in the Supported Extensions parameter offers each extension (RFC 5061 §4.2.7).
-    const CHUNKS: [(u8, Self); 12] = [
+    const CHUNKS: [(u8, Self); 13] = [
         (kind::FORWARD_TSN, Self::PARTIAL_RELIABILITY),
         (kind::NR_SACK, Self::NR_SACK),
         (
             experimental_kind::SELECTIVE_FORWARD_TSN,
             Self::SELECTIVE_FORWARD_TSN,
+        ),
+        (
+            experimental_kind::EXTENDED_FORWARD_TSN,
+            Self::EXTENDED_FORWARD_TSN,
         ),
         (kind::I_DATA, Self::INTERLEAVING),
         (kind::I_FORWARD_TSN, Self::I_FORWARD_TSN),
@@ -78,6 +84,10 @@ impl Capabilities {
             (
                 partial.offer && partial.selective_forward_tsn.is_some(),
                 Self::SELECTIVE_FORWARD_TSN,
+            ),
+            (
+                partial.offer && partial.extended_forward_tsn,
+                Self::EXTENDED_FORWARD_TSN,
             ),
             (config.interleaving.offer, Self::INTERLEAVING),
             (config.interleaving.offer && partial.offer, Self::I_FORWARD_TSN),
@@ -117,7 +127,8 @@ impl Capabilities {
     }
 
     /// The extensions negotiated if both endpoints listed these. With I-DATA, partial reliability needs I-FORWARD-TSN, which has
-    /// no use without I-DATA (RFC 8260 §2.3.1). ECA-SCTP needs all its chunks, and with I-DATA also E-I-DATA.
+    /// no use without I-DATA (RFC 8260 §2.3.1). ECA-SCTP needs all its chunks, and with I-DATA also E-I-DATA. Extended FORWARD-TSN needs
+    /// DATA: the acknowledgements of ECA-SCTP list no TSNs, and an I-FORWARD-TSN would have to list unordered messages too.
     #[must_use]
     pub(crate) fn settled(self) -> Self {
         let interleaves = self.has(Self::INTERLEAVING);
@@ -134,6 +145,12 @@ impl Capabilities {
             settled.without(Self::DYNAMIC_ADDRESSES)
         };
         let cooperates = self.has(Self::ECA) && (!interleaves || self.has(Self::E_I_DATA));
+        let extends = settled.has(Self::PARTIAL_RELIABILITY) && !interleaves && !cooperates;
+        let settled = if extends {
+            settled
+        } else {
+            settled.without(Self::EXTENDED_FORWARD_TSN)
+        };
         match (cooperates, interleaves) {
             (false, _) => settled.without(Self::ECA.with(Self::E_I_DATA)),
             (true, false) => settled.without(Self::E_I_DATA),
@@ -216,6 +233,7 @@ impl Capabilities {
             partial_reliability: self.has(Self::PARTIAL_RELIABILITY),
             nr_sack: self.has(Self::NR_SACK),
             selective_forward_tsn: self.has(Self::SELECTIVE_FORWARD_TSN),
+            extended_forward_tsn: self.has(Self::EXTENDED_FORWARD_TSN),
             interleaving: self.has(Self::INTERLEAVING),
             eca: self.has(Self::ECA),
             ecn: self.has(Self::ECN),
@@ -259,6 +277,27 @@ mod tests {
             kind::I_DATA,
         ];
         assert_eq!(settled(&all), Capabilities::INTERLEAVING);
+    }
+
+    #[test]
+    fn extended_forward_tsn_needs_data_and_forward_tsn() {
+        let settled =
+            |kinds: &[u8]| Capabilities::from_chunk_types(kinds, ExperimentalChunkTypes::default()).settled();
+        let extended = experimental_kind::EXTENDED_FORWARD_TSN;
+        let both = Capabilities::PARTIAL_RELIABILITY.with(Capabilities::EXTENDED_FORWARD_TSN);
+        assert_eq!(settled(&[kind::FORWARD_TSN, extended]), both);
+        assert_eq!(settled(&[extended]), Capabilities::default());
+        let interleaving = settled(&[kind::I_DATA, kind::I_FORWARD_TSN, extended]);
+        assert!(!interleaving.has(Capabilities::EXTENDED_FORWARD_TSN));
+        let eca = [
+            kind::FORWARD_TSN,
+            experimental_kind::E_DATA,
+            experimental_kind::COOP_SACK,
+            experimental_kind::FORWARD_PSN,
+            extended,
+        ];
+        let eca = settled(&eca);
+        assert!(eca.has(Capabilities::ECA) && !eca.has(Capabilities::EXTENDED_FORWARD_TSN));
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! Handles abandoned messages, which the sender announces by FORWARD-TSN (RFC 3758 §3.6), I-FORWARD-TSN (RFC 8260 §2.3.1) and selective
-//! forward TSN.
+//! forward TSN, and by extended FORWARD-TSN.
 
-use anabranch_wire::chunk::SkippedMessage;
+use anabranch_wire::chunk::{GapAckBlock, SkippedMessage};
 use anabranch_wire::{StreamId, Tsn};
 
 use super::ack_timing::Urgency;
 use super::tsn_tracker::MAX_AHEAD;
 use super::{Messages, Receiver};
-use crate::seq::ExtendedTsn;
+use crate::seq::{ExtendedTsn, Run};
+
+/// The most runs of TSNs above the cumulative TSN to which an extended FORWARD-TSN adds another. It carries no data, so the receive window
+/// does not bound it.
+const MOST_RUNS: usize = 256;
 
 impl Receiver {
     /// FORWARD-TSN: the receiver stops waiting for TSNs up to `new_cumulative`. In each listed stream, it also stops waiting for messages
@@ -77,6 +81,33 @@ impl Receiver {
             self.acks.timing.note(Urgency::AtOnce);
         }
         Ok(skipped.map(|ahead| (point, ahead)))
+    }
+
+    /// Extended FORWARD-TSN: the TSNs in these blocks count as received. The offsets of the blocks count from `base`, to which the cumulative
+    /// TSN does not move. Each TSN has a whole unordered message, so no stream waits for it. TSNs that a gap ack block could not report are
+    /// ignored.
+    pub(crate) fn on_extended_forward(&mut self, base: Tsn, blocks: impl Iterator<Item = GapAckBlock>) {
+        let base = self.tracker.extend(base);
+        for block in blocks {
+            let cumulative = self.tracker.cumulative();
+            let run = Run {
+                first: (base + ExtendedTsn::from(block.start)).max(cumulative + 1),
+                last: (base + ExtendedTsn::from(block.end)).min(cumulative + MAX_AHEAD),
+            };
+            let refused = self
+                .deferral
+                .as_ref()
+                .is_some_and(|deferral| deferral.refuses_notice(run.last));
+            if run.first > run.last || refused {
+                continue;
+            }
+            let joins = self.tracker.touches(run.first) || self.tracker.touches(run.last);
+            if joins || self.tracker.runs() < MOST_RUNS {
+                self.tracker.skip(run);
+            }
+        }
+        // The sender learns at once that the receiver waits for less.
+        self.acks.timing.note(Urgency::AtOnce);
     }
 
     /// Selective forward TSN: the sender does not retransmit the chunk `tsn` of an ordered message. If the chunk is missing, the

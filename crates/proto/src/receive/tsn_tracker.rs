@@ -147,6 +147,12 @@ impl TsnTracker {
         Some(ahead)
     }
 
+    /// A run above the cumulative TSN counts as arrived.
+    pub(crate) fn skip(&mut self, run: Run) {
+        self.above.insert(run);
+        self.climb();
+    }
+
     /// The peer continues with this TSN (RFC 6525 §5.2.4, §5.2.7 H5). If it is close behind the next missing one, chunks from it on have
     /// arrived already, and nothing changes. Otherwise no lower TSN will arrive. Extended TSNs never decrease.
     pub(crate) fn continue_at(&mut self, tsn: Tsn) {

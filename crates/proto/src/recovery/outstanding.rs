@@ -14,6 +14,7 @@ mod marked;
 mod named;
 mod outcome;
 mod rack;
+mod skippable;
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -64,6 +65,8 @@ pub(crate) struct Outstanding {
     /// The New Cumulative TSNs of the FORWARD-TSNs that were sent, and when each left first. If a cumulative TSN ack reaches one of them, chunks below it need not
     /// have arrived.
     forwarded: BTreeMap<u64, Timestamp>,
+    /// If extended FORWARD-TSN was negotiated.
+    skippable: Option<Box<skippable::Skippable>>,
     /// The last fragment in the ring of each unfinished message that a fragment of another message follows (RFC 8260): one for each stream.
     open: BTreeMap<StreamId, u64>,
     detector: Detector,
@@ -112,6 +115,7 @@ impl Outstanding {
             abandoned: 0,
             hasty: 0,
             forwarded: BTreeMap::new(),
+            skippable: None,
             detector,
             episodes,
             identity: None,

@@ -157,6 +157,7 @@ impl Sender {
         self.sources
             .forward
             .on_ack(cx.now, wait.unwrap_or_default(), &self.outstanding);
+        self.sources.extended.on_ack(cx.now, wait.unwrap_or_default());
         self.keep_timer(cx);
     }
 

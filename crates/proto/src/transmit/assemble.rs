@@ -308,7 +308,7 @@ impl Assembler<'_> {
         {
             return Some(path);
         }
-        if self.sender.forward_due(cx) {
+        if self.sender.forward_due(cx) || self.sender.extended_due(cx) {
             return Some(cx.paths.data_path());
         }
         if cx.phase.is_setting_up() {

@@ -215,6 +215,10 @@ impl Sender {
                 self.sources.notices.enable(distance, format);
             }
         }
+        if capabilities.has(Capabilities::EXTENDED_FORWARD_TSN) {
+            self.outstanding.track_skippable();
+            self.sources.extended.enable();
+        }
         self.sources.ecn.set_enabled(capabilities.has(Capabilities::ECN));
         self.sources.forward.set_format(format);
         self.queue.set_format(format);

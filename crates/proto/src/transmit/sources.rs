@@ -1,4 +1,5 @@
-//! Chunks bundled with data: FORWARD-TSN (RFC 3758 §3.5), FORWARD-PSN (ECA-SCTP) and notices of selective forward TSN.
+//! Chunks bundled with data: FORWARD-TSN (RFC 3758 §3.5), extended FORWARD-TSN, FORWARD-PSN (ECA-SCTP) and notices of selective forward
+//! TSN.
 
 use anabranch_wire::Psn;
 use anabranch_wire::chunk::{ForwardPsn, PathSequence, kind};
@@ -16,9 +17,20 @@ impl Sender {
         self.sources.forward.is_due(&self.outstanding) && cx.phase.sends_data() && !cx.phase.is_setting_up()
     }
 
+    /// Whether an extended FORWARD-TSN is due.
+    pub(super) fn extended_due(&self, cx: &Cx<'_>) -> bool {
+        let forward = &self.sources.forward;
+        self.sources.extended.is_due(&self.outstanding, forward.point())
+            && cx.phase.sends_data()
+            && !cx.phase.is_setting_up()
+    }
+
     /// Whether any of these chunks may be due.
     pub(super) fn has_sources(&self, cx: &Cx<'_>) -> bool {
-        self.forward_due(cx) || self.outstanding.identity().is_some() || self.sources.notices.is_enabled()
+        self.forward_due(cx)
+            || self.extended_due(cx)
+            || self.outstanding.identity().is_some()
+            || self.sources.notices.is_enabled()
     }
 
     /// Adds the chunks that are due: a FORWARD-TSN, before any data (RFC 3758 §3.5 F2), and notices of chunks that left before, if
@@ -48,11 +60,28 @@ impl Sender {
             cx.counters.forward_tsns_sent += 1;
             self.keep_timer(cx);
         }
+        if self.extended_due(cx) && id == cx.paths.data_path() {
+            self.push_extended(cx, packet);
+        }
         self.push_forward_psn(cx, id, packet);
         if self.sources.notices.is_enabled()
             && let Some(data) = data.or_else(|| self.wants_notices_alone(cx, id).then_some(0))
         {
             self.push_notices(cx, id, data, packet);
+        }
+    }
+
+    /// Adds an extended FORWARD-TSN.
+    fn push_extended(&mut self, cx: &mut Cx<'_>, packet: &mut PacketWriter<'_>) {
+        let kind = cx.config.chunk_types.extended_forward_tsn;
+        let (point, room) = (self.sources.forward.point(), packet.room_for(kind));
+        if let Some(forward) = self
+            .sources
+            .extended
+            .build(cx.now, &mut self.outstanding, point, room)
+        {
+            packet.push_as(kind, &forward);
+            cx.counters.extended_forwards_sent += 1;
         }
     }
 

@@ -130,6 +130,8 @@ class Counters:
     forward_tsns_received: int
     selective_notices_sent: int
     selective_notices_received: int
+    extended_forwards_sent: int
+    extended_forwards_received: int
     late_messages: int
     heartbeats_sent: int
     mtu_probes_sent: int
@@ -145,6 +147,7 @@ class Extensions:
     partial_reliability: bool
     nr_sack: bool
     selective_forward_tsn: bool
+    extended_forward_tsn: bool
     interleaving: bool
     eca: bool
     ecn: bool

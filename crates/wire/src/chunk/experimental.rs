@@ -17,6 +17,7 @@
 
 mod coop_sack;
 mod e_data;
+mod extended_forward_tsn;
 mod forward_psn;
 mod path_sequence;
 
@@ -24,6 +25,7 @@ use alloc::vec::Vec;
 
 pub use coop_sack::{CoopSack, CoopSackWriter, PathReport, PathReportWriter, PathReports};
 pub use e_data::{AckPolicy, EData, EDataWriter, EIData, EIDataWriter};
+pub use extended_forward_tsn::ExtendedForwardTsn;
 pub use forward_psn::ForwardPsn;
 pub use path_sequence::{PathSequence, PathSequences};
 
@@ -44,6 +46,8 @@ pub mod kind {
     pub const FORWARD_PSN: u8 = 224;
     /// Selective forward TSN (Basto and Freitas, *SCTP extensions for time sensitive traffic*).
     pub const SELECTIVE_FORWARD_TSN: u8 = 160;
+    /// Extended FORWARD-TSN: abandoned chunks above chunks that the receiver still waits for (after Rajiullah and Brunstrom).
+    pub const EXTENDED_FORWARD_TSN: u8 = 161;
 }
 
 /// The numbers of the experimental chunk types on the wire; by default those of [`kind`]. Set others in a network where a number of
@@ -52,6 +56,8 @@ pub mod kind {
 pub struct ExperimentalChunkTypes {
     /// Number of [`SelectiveForwardTsn`].
     pub selective_forward_tsn: u8,
+    /// Number of [`ExtendedForwardTsn`].
+    pub extended_forward_tsn: u8,
     /// Number of [`EData`].
     pub e_data: u8,
     /// Number of [`EIData`].
@@ -66,6 +72,7 @@ impl Default for ExperimentalChunkTypes {
     fn default() -> Self {
         Self {
             selective_forward_tsn: kind::SELECTIVE_FORWARD_TSN,
+            extended_forward_tsn: kind::EXTENDED_FORWARD_TSN,
             e_data: kind::E_DATA,
             e_i_data: kind::E_I_DATA,
             coop_sack: kind::COOP_SACK,
@@ -93,9 +100,10 @@ impl ExperimentalChunkTypes {
     ];
 
     /// For each experimental chunk type: its default number and its number on the wire.
-    fn pairs(self) -> [(u8, u8); 5] {
+    fn pairs(self) -> [(u8, u8); 6] {
         [
             (kind::SELECTIVE_FORWARD_TSN, self.selective_forward_tsn),
+            (kind::EXTENDED_FORWARD_TSN, self.extended_forward_tsn),
             (kind::E_DATA, self.e_data),
             (kind::E_I_DATA, self.e_i_data),
             (kind::COOP_SACK, self.coop_sack),
@@ -103,7 +111,7 @@ impl ExperimentalChunkTypes {
         ]
     }
 
-    /// Whether no standard uses one of the numbers and all five differ.
+    /// Whether no standard uses one of the numbers and all six differ.
     #[must_use]
     pub fn is_valid(self) -> bool {
         let pairs = self.pairs();

@@ -34,8 +34,8 @@ pub use ecn::{Cwr, Ecne};
 pub use error::{Abort, ErrorChunk};
 pub use experimental::{
     AckPolicy, CoopSack, CoopSackWriter, EData, EDataWriter, EIData, EIDataWriter, ExperimentalChunkTypes,
-    ForwardPsn, MessageNumber, PathReport, PathReportWriter, PathReports, PathSequence, PathSequences,
-    SelectiveForwardTsn, kind as experimental_kind,
+    ExtendedForwardTsn, ForwardPsn, MessageNumber, PathReport, PathReportWriter, PathReports, PathSequence,
+    PathSequences, SelectiveForwardTsn, kind as experimental_kind,
 };
 pub use forward_tsn::{ForwardTsn, IForwardTsn, SkippedMessage, SkippedStream};
 pub use heartbeat::{Heartbeat, HeartbeatAck};
@@ -383,6 +383,8 @@ chunks! {
     ForwardTsn(ForwardTsn) = kind::FORWARD_TSN,
     /// Experimental: tells of one message that the sender will not retransmit.
     SelectiveForwardTsn(SelectiveForwardTsn) = experimental_kind::SELECTIVE_FORWARD_TSN,
+    /// Experimental: lists abandoned chunks above chunks that the receiver still waits for.
+    ExtendedForwardTsn(ExtendedForwardTsn) = experimental_kind::EXTENDED_FORWARD_TSN,
     /// Experimental: user data with the number of its transmission.
     EData(EData) = experimental_kind::E_DATA,
     /// Experimental: user data with message interleaving and the number of its transmission.

@@ -56,6 +56,8 @@ pub(super) enum Variant {
     Existing,
     /// FORWARD-TSN passes chunks that were reported as non-renegable.
     NrSack,
+    /// As `Existing`, with extended FORWARD-TSN.
+    Extended,
     /// SACK only, as in the paper's existing variant.
     PlainSack,
     /// SACK, and no partial reliability: every message is retransmitted until it arrives. The share of important messages decides only
@@ -68,6 +70,7 @@ impl Variant {
         match self {
             Self::Existing => "existing",
             Self::NrSack => "nr-sack",
+            Self::Extended => "extended",
             Self::PlainSack => "plain-sack",
             Self::Sctp => "sctp",
         }
@@ -77,13 +80,16 @@ impl Variant {
     pub(super) fn reliability(self, lifetime: Duration) -> Reliability {
         match self {
             Self::Sctp => Reliability::Reliable,
-            Self::Existing | Self::NrSack | Self::PlainSack => Reliability::Lifetime(lifetime),
+            Self::Existing | Self::NrSack | Self::Extended | Self::PlainSack => {
+                Reliability::Lifetime(lifetime)
+            }
         }
     }
 
     fn apply(self, config: &mut Config) {
-        config.nr_sack.offer = matches!(self, Self::Existing | Self::NrSack);
+        config.nr_sack.offer = matches!(self, Self::Existing | Self::NrSack | Self::Extended);
         config.nr_sack.forward_past_nonrenegable = self == Self::NrSack;
+        config.partial_reliability.extended_forward_tsn = self == Self::Extended;
         config.partial_reliability.offer = self != Self::Sctp;
     }
 }

@@ -159,6 +159,11 @@ impl ForwardPoint {
         coming.is_some()
     }
 
+    /// `Advanced.Peer.Ack.Point`.
+    pub(crate) fn point(&self) -> u64 {
+        self.point
+    }
+
     /// Whether the receiver has not acknowledged the point yet.
     pub(crate) fn is_pending(&self, outstanding: &Outstanding) -> bool {
         self.point >= outstanding.base()

@@ -48,6 +48,9 @@ impl Outstanding {
             }
             if chunk.state == ChunkState::Abandoned {
                 chunk.free(&mut self.retained);
+                if let Some(skippable) = &mut self.skippable {
+                    skippable.add(next, &chunk.fragment);
+                }
             }
             let [_, behind] = chunk.links;
             if behind == 0 {

@@ -4,6 +4,7 @@
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::GapAckBlock;
 
+use super::skippable::Skippable;
 use super::{AckOutcome, Chunk, ChunkState, InvalidAck, Judge, Outstanding, PathOutcome, RENEGE_INTERVAL};
 use crate::config::T3Restart;
 use crate::path::{Fate, Path, PathId, Paths, Sending};
@@ -228,6 +229,9 @@ impl Outstanding {
                 runs.remove_below(self.base);
             }
         }
+        if let Some(skippable) = &mut self.skippable {
+            skippable.remove_below(self.base);
+        }
         highest
     }
 
@@ -252,11 +256,17 @@ impl Outstanding {
 
     /// Notes one gap ack block. The cost is the number of its chunks that are new.
     fn on_block(&mut self, block: Run, paths: &mut Paths, outcome: &mut AckOutcome) -> Option<u64> {
-        let mut highest = None;
+        let (mut highest, mut any) = (None, false);
         for run in self.acked.missing(block) {
+            any = true;
             for index in run.first..=run.last {
                 let chunk = &mut self.chunks[(index - self.base) as usize];
-                let newly = Newly { index, came: true };
+                let skipped = |skippable: &Skippable| skippable.is_listed(index);
+                let came = !self.skippable.as_deref().is_some_and(skipped);
+                if came {
+                    highest = Some(index);
+                }
+                let newly = Newly { index, came };
                 newly.note(
                     chunk,
                     self.identity.as_ref(),
@@ -272,9 +282,11 @@ impl Outstanding {
                 self.held += chunk.fragment.wire_len();
             }
             self.renegable.insert(run);
-            highest = Some(run.last);
+            if let Some(skippable) = &mut self.skippable {
+                skippable.acknowledge(run);
+            }
         }
-        if highest.is_some() {
+        if any {
             self.acked.insert(block);
         }
         highest

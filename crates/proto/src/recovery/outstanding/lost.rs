@@ -2,6 +2,7 @@
 
 use super::super::retained::Retained;
 use super::chunk::{Chunk, ChunkState};
+use super::skippable::Skippable;
 use super::{AckOutcome, Outstanding, named};
 use std::collections::VecDeque;
 
@@ -49,6 +50,9 @@ impl Outstanding {
             if chunk.abandoned {
                 chunk.state = ChunkState::Abandoned;
                 chunk.free(&mut self.retained);
+                if let Some(skippable) = &mut self.skippable {
+                    skippable.add(sending.tsn, &chunk.fragment);
+                }
             } else {
                 chunk.state = ChunkState::Lost { timed_out: true };
                 self.lost.insert(Run::of(sending.tsn));
@@ -86,6 +90,7 @@ impl Outstanding {
             retained,
             suspects,
             acked,
+            skippable,
             ..
         } = self;
         let mut loss = Loss {
@@ -94,6 +99,7 @@ impl Outstanding {
             lost,
             retained,
             suspects,
+            skippable,
             judge,
             outcome,
         };
@@ -128,6 +134,7 @@ impl Outstanding {
             lost: &mut self.lost,
             retained: &mut self.retained,
             suspects: &mut self.suspects,
+            skippable: &mut self.skippable,
             judge,
             outcome,
         };
@@ -159,6 +166,7 @@ struct Loss<'a> {
     lost: &'a mut Runs,
     retained: &'a mut Retained,
     suspects: &'a mut named::Suspects,
+    skippable: &'a mut Option<Box<Skippable>>,
     judge: &'a Judge,
     outcome: &'a mut AckOutcome,
 }
@@ -180,6 +188,9 @@ impl Loss<'_> {
         if self.judge.abandons(chunk) {
             chunk.state = ChunkState::Abandoned;
             chunk.free(self.retained);
+            if let Some(skippable) = self.skippable {
+                skippable.add(index, &chunk.fragment);
+            }
             self.outcome.abandoned.push(index);
         } else {
             chunk.state = ChunkState::Lost { timed_out: false };
