@@ -2,7 +2,7 @@
 
 use anabranch_proto::Reliability::{self, Reliable};
 use anabranch_proto::wire::chunk::{Chunk, Data, ExtendedForwardTsn, GapAckBlock, experimental_kind, kind};
-use anabranch_proto::{Ppid, StreamId};
+use anabranch_proto::{Ppid, RecoveryRules, StreamId};
 use anabranch_testkit::fixture::{Fixture, MS, NEVER_AGAIN, config};
 use anabranch_wire::{Ssn, Tsn};
 
@@ -100,6 +100,38 @@ fn a_skipped_chunk_proves_nothing() {
     assert_eq!(fixture.cwnd(), before);
     assert_eq!(fixture.counters().retransmissions_spurious, spurious);
     assert_eq!(fixture.sent(), [""; 0]);
+}
+
+// A → 2 (late), 4 (lost, never again);  A → EXTENDED 4, DATA 2;  A ← everything, with the duplicate 2
+/// The loss of a listed chunk stays a loss, whatever is acknowledged later: the window's reduction is undone if all losses of an episode
+/// are disproved, and the acknowledgement of this one proves nothing.
+#[test]
+fn an_announced_discard_stays_a_loss() {
+    for by_gap in [false, true] {
+        let mut config = config();
+        config.recovery = RecoveryRules::RACK;
+        config.nr_sack.forward_past_nonrenegable = false;
+        config.partial_reliability.extended_forward_tsn = true;
+        let mut fixture = Fixture::new(config, &KINDS);
+        let mut messages = [NEVER_AGAIN; 8];
+        messages[2] = Reliable;
+        send(&mut fixture, &messages);
+        fixture.script.advance(40 * MS);
+        fixture.nr_sack(2, &[], &[(3, 3), (5, 7)]);
+        fixture.script.advance(15 * MS);
+        assert_eq!(fixture.sent(), ["EXTENDED 4-4, DATA 2"]);
+        assert_eq!(fixture.counters().fast_recoveries, 1);
+        fixture.script.advance(40 * MS);
+        if by_gap {
+            fixture.nr_sack(2, &[], &[(3, 7)]);
+        }
+        fixture.sack_with_duplicates(8, &[2]);
+        assert_eq!(
+            fixture.counters().reductions_undone,
+            0,
+            "by a gap ack block: {by_gap}"
+        );
+    }
 }
 
 /// If acknowledgements later than a round trip still leave the listed chunks out, the sender lists them again.

@@ -4,7 +4,6 @@
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::GapAckBlock;
 
-use super::skippable::Skippable;
 use super::{AckOutcome, Chunk, ChunkState, InvalidAck, Judge, Outstanding, PathOutcome, RENEGE_INTERVAL};
 use crate::config::T3Restart;
 use crate::path::{Fate, Path, PathId, Paths, Sending};
@@ -208,7 +207,11 @@ impl Outstanding {
                 }
                 let newly = Newly {
                     index: self.base,
-                    came: self.base > skipped,
+                    came: self.base > skipped
+                        && !self
+                            .skippable
+                            .as_deref()
+                            .is_some_and(|all| all.is_listed(self.base)),
                 };
                 newly.note(
                     chunk,
@@ -261,8 +264,7 @@ impl Outstanding {
             any = true;
             for index in run.first..=run.last {
                 let chunk = &mut self.chunks[(index - self.base) as usize];
-                let skipped = |skippable: &Skippable| skippable.is_listed(index);
-                let came = !self.skippable.as_deref().is_some_and(skipped);
+                let came = !self.skippable.as_deref().is_some_and(|all| all.is_listed(index));
                 if came {
                     highest = Some(index);
                 }
