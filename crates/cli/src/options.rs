@@ -288,7 +288,7 @@ mod tests {
         );
         let link = error(["", "--link", "speed=1"]);
         assert!(
-            link.contains("\"speed\"") && link.contains("rate, delay"),
+            link.contains("\"speed\"") && link.contains("rate, trace, delay"),
             "{link}"
         );
         let log = error(["", "--log", "loud"]);
