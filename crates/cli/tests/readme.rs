@@ -84,6 +84,16 @@ fn free_port() -> u16 {
     free.expect("a free port")
 }
 
+/// Copies the experiments that pages name. Commands write their files beside them.
+fn copy_examples(directory: &Path) {
+    let (from, to) = (root().join("examples/lab"), directory.join("examples/lab"));
+    std::fs::create_dir_all(&to).expect("a directory");
+    for entry in std::fs::read_dir(from).expect("examples/lab") {
+        let entry = entry.expect("an entry");
+        std::fs::copy(entry.path(), to.join(entry.file_name())).expect("a copy");
+    }
+}
+
 /// The commands of one page, and their output.
 struct Page {
     directory: PathBuf,
@@ -94,8 +104,10 @@ struct Page {
 
 impl Page {
     fn new(name: &str) -> Self {
+        let directory = directory(&format!("page-{}", name.replace(['/', '.'], "-")));
+        copy_examples(&directory);
         Self {
-            directory: directory(&format!("page-{}", name.replace(['/', '.'], "-"))),
+            directory,
             port: free_port().to_string(),
             server: None,
             printed: String::new(),
