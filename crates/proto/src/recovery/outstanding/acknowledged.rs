@@ -207,11 +207,7 @@ impl Outstanding {
                 }
                 let newly = Newly {
                     index: self.base,
-                    came: self.base > skipped
-                        && !self
-                            .skippable
-                            .as_deref()
-                            .is_some_and(|all| all.is_listed(self.base)),
+                    came: self.base > skipped,
                 };
                 newly.note(
                     chunk,
@@ -233,6 +229,8 @@ impl Outstanding {
             }
         }
         if let Some(skippable) = &mut self.skippable {
+            // The receiver may have skipped them.
+            outcome.disproved.retain(|index| !skippable.is_listed(*index));
             skippable.remove_below(self.base);
         }
         highest
