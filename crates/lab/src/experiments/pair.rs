@@ -134,32 +134,8 @@ impl Pair {
         links: Vec<(LinkConfig, LinkConfig)>,
         doing: Doing,
     ) -> Self {
-        let addresses = [SENDER, RECEIVER].map(|first| {
-            let addresses = (0..links.len() as u8).map(|path| on_path(path, first));
-            addresses.collect::<Vec<IpAddr>>()
-        });
-        let mut network = Network::new(trial.seed);
-        let [sender, receiver] = hosts(&network, config, &addresses, doing);
-        let sender = network.add_node("sender", &addresses[0], sender);
-        let receiver = network.add_node("receiver", &addresses[1], receiver);
-        let ends = addresses[0].iter().zip(&addresses[1]).zip(links);
-        let (data_links, return_links) = ends
-            .map(|((from, to), (there, back))| network.connect((sender, *from), (receiver, *to), there, back))
-            .unzip();
-        trial.observe(&mut network);
-        let [_, destinations] = addresses;
-        let pair = Self {
-            network,
-            data_links,
-            return_links,
-            shared_links: Vec::new(),
-            tcp: Vec::new(),
-            destinations,
-            sender,
-            receiver,
-            tracing: None,
-        };
-        pair.traced(trial)
+        let paths = links.into_iter().map(|links| (links, None)).collect();
+        Self::on_paths(trial, config, (paths, Vec::new()), None, doing)
     }
 
     /// Both hosts with several paths, of which some lead through shared bottlenecks. A path that does has its links between the sender and
@@ -176,6 +152,17 @@ impl Pair {
             start: Some(begin(trial.seed, "start")),
             answer: answer.map(|(answer, start)| (answer, Some(start))),
         };
+        Self::on_paths(trial, config, (paths, shared), tcp, doing)
+    }
+
+    /// Both hosts with one or several paths, of which some may lead through the bottlenecks `shared`.
+    fn on_paths(
+        trial: &Trial<'_>,
+        config: &Config,
+        (paths, shared): (Vec<SharedPath>, Vec<(LinkConfig, LinkConfig)>),
+        tcp: Option<(usize, &TcpFlows)>,
+        doing: Doing,
+    ) -> Self {
         let addresses = [SENDER, RECEIVER].map(|first| {
             let addresses = (0..paths.len() as u8).map(|path| on_path(path, first));
             addresses.collect::<Vec<IpAddr>>()

@@ -440,7 +440,7 @@ fn a_link_that_is_asked_late_decides_as_one_that_is_asked_in_time() {
     assert_eq!(run(1000), in_time);
 }
 
-/// A managed queue and a plain one use the same opportunities, and a longer wait than the queue's target drops packets of the former.
+/// A managed queue and a plain one use the same opportunities.
 #[test]
 fn packets_leave_at_the_opportunities_of_a_trace() {
     let trace = crate::RateTrace::parse("t", "4\n4\n10").unwrap();
