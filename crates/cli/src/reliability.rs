@@ -62,6 +62,10 @@ pub(crate) struct Offer {
     #[arg(long, help_heading = HEADING, value_name = "DISTANCE", num_args = 0..=1, require_equals = true,
         default_missing_value = "1", value_parser = distance)]
     selective_forward_tsn: Option<u32>,
+    /// List abandoned unordered messages that FORWARD-TSN cannot pass yet, because the receiver waits for one before them.
+    /// `listen` and `perf server` always accept the list
+    #[arg(long, help_heading = HEADING)]
+    extended_forward_tsn: bool,
     /// Offer NR-SACK: acknowledgements after which the receiver may not renege, so that the sender frees memory earlier
     #[arg(
         long,
@@ -73,7 +77,7 @@ pub(crate) struct Offer {
     )]
     nr_sack: Switch,
     /// Do not offer FORWARD-TSN (RFC 3758): a message that was sent once is retransmitted until it arrives
-    #[arg(long, help_heading = HEADING, conflicts_with_all = ["early_discard", "selective_forward_tsn"])]
+    #[arg(long, help_heading = HEADING, conflicts_with_all = ["early_discard", "selective_forward_tsn", "extended_forward_tsn"])]
     no_partial_reliability: bool,
     /// Offer user message interleaving (I-DATA, RFC 8260), so that a large message does not block other streams. `listen`
     /// and `perf server` always offer it
@@ -160,6 +164,7 @@ impl Offer {
         partial.offer = !self.no_partial_reliability;
         partial.early_discard = self.early_discard;
         partial.selective_forward_tsn = self.selective_forward_tsn;
+        partial.extended_forward_tsn = self.extended_forward_tsn;
         config.nr_sack.offer = self.nr_sack == Switch::On;
         config.interleaving.offer |= self.interleave;
     }
@@ -184,10 +189,21 @@ impl Offer {
             );
         }
         let notices = self.selective_forward_tsn.is_some() && !negotiated.selective_forward_tsn;
-        notices.then(|| {
-            "the peer does not offer selective forward TSN: a loss delays later messages until FORWARD-TSN skips it"
-                .to_owned()
-        })
+        if notices {
+            return Some(
+                "the peer does not offer selective forward TSN: a loss delays later messages until FORWARD-TSN skips it"
+                    .to_owned(),
+            );
+        }
+        if self.extended_forward_tsn && !negotiated.extended_forward_tsn {
+            let why = if negotiated.interleaving || negotiated.eca {
+                "it is not used together with interleaving or ECA-SCTP"
+            } else {
+                "the peer does not offer it"
+            };
+            return Some(format!("the extended FORWARD-TSN is off: {why}"));
+        }
+        None
     }
 
     /// Applies the options to a listener's settings. Extensions that the peer decides on are always offered.
@@ -196,6 +212,7 @@ impl Offer {
         config.interleaving.offer = true;
         if config.partial_reliability.offer {
             config.partial_reliability.selective_forward_tsn.get_or_insert(1);
+            config.partial_reliability.extended_forward_tsn = true;
         }
     }
 }
@@ -347,6 +364,12 @@ mod tests {
         assert_eq!((all.early_discard, all.selective_forward_tsn), (true, Some(1)));
         let far = config(&["--selective-forward-tsn=3"]).partial_reliability;
         assert_eq!(far.selective_forward_tsn, Some(3));
+        assert!(!far.extended_forward_tsn);
+        assert!(
+            config(&["--extended-forward-tsn"])
+                .partial_reliability
+                .extended_forward_tsn
+        );
         assert!(config(&["--interleave"]).interleaving.offer);
     }
 
@@ -368,6 +391,12 @@ mod tests {
         assert!(refused(&["--interleave"], &partial).contains("interleaving"));
         partial.interleaving = true;
         assert_eq!(refused(&["--interleave"], &partial), "");
+        let extended = ["--extended-forward-tsn"];
+        assert!(refused(&extended, &partial).contains("together with interleaving"));
+        partial.interleaving = false;
+        assert!(refused(&extended, &partial).contains("the peer does not offer it"));
+        partial.extended_forward_tsn = true;
+        assert_eq!(refused(&extended, &partial), "");
     }
 
     #[test]
@@ -376,11 +405,12 @@ mod tests {
             let mut config = Config::default();
             parse(args).unwrap().offer.apply_to_server(&mut config);
             assert!(config.interleaving.offer);
-            config.partial_reliability.selective_forward_tsn
+            let partial = config.partial_reliability;
+            (partial.selective_forward_tsn, partial.extended_forward_tsn)
         };
-        assert_eq!(config(&[]), Some(1));
-        assert_eq!(config(&["--selective-forward-tsn=4"]), Some(4));
-        assert_eq!(config(&["--no-partial-reliability"]), None);
+        assert_eq!(config(&[]), (Some(1), true));
+        assert_eq!(config(&["--selective-forward-tsn=4"]), (Some(4), true));
+        assert_eq!(config(&["--no-partial-reliability"]), (None, false));
     }
 
     #[test]

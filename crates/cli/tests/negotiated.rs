@@ -25,6 +25,7 @@ fn both_ends_tell_the_same() {
     for (option, name) in [
         ("--interleave", "interleaving"),
         ("--selective-forward-tsn", "selective_forward_tsn"),
+        ("--extended-forward-tsn", "extended_forward_tsn"),
     ] {
         for more in [&[][..], &[option]] {
             let [client, listener] = negotiated(more);

@@ -153,6 +153,7 @@ fn set(config: &mut Config, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()
         "selective_forward_tsn" => {
             config.partial_reliability.selective_forward_tsn = Some(value.extract()?);
         }
+        "extended_forward_tsn" => config.partial_reliability.extended_forward_tsn = value.extract()?,
         "nr_sack" => config.nr_sack.offer = value.extract()?,
         "interleaving" => config.interleaving.offer = value.extract()?,
         "reconfiguration" => config.reconfiguration.offer = value.extract()?,

@@ -531,6 +531,7 @@ impl Checked<'_> {
         config.partial_reliability.early_discard = variant.early_discard;
         let distance = variant.selective_forward_tsn;
         config.partial_reliability.selective_forward_tsn = distance.map(|Whole(distance)| distance as u32);
+        config.partial_reliability.extended_forward_tsn = variant.extended_forward_tsn;
         config.multipath.mode = variant.multipath.0;
         config.scheduler = variant.scheduler.into();
         config.low_priority_delay = variant.low_priority_delay.map(|Time(delay)| delay);

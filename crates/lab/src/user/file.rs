@@ -119,6 +119,8 @@ pub(super) struct Variant {
     pub(super) early_discard: bool,
     pub(super) selective_forward_tsn: Option<Whole<1, 10_000>>,
     #[serde(default)]
+    pub(super) extended_forward_tsn: bool,
+    #[serde(default)]
     pub(super) scheduler: Scheduler,
     pub(super) low_priority_delay: Option<Time>,
     pub(super) rto_min: Option<Time>,

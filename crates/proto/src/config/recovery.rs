@@ -48,7 +48,7 @@ pub enum DiscardReduction {
     /// FORWARD-TSN. A chunk that was only late costs nothing.
     #[default]
     ReportCount,
-    /// At the first missing report, as in the simulations of *SCTP extensions for time sensitive traffic*.
+    /// At the first missing report, with the FORWARD-TSN.
     FirstReport,
     /// Never, as in FreeBSD. For comparison only: the network lost the chunk.
     Never,

@@ -63,6 +63,8 @@ struct Before {
     metrics: Metrics,
     /// BBR's bounds.
     bounds: [f64; 3],
+    /// The size of a packet then.
+    packet: usize,
 }
 
 impl Checked {
@@ -83,6 +85,7 @@ impl Checked {
         Before {
             metrics: self.inner.metrics(),
             bounds: self.model().1,
+            packet: self.packet,
         }
     }
 
@@ -199,13 +202,18 @@ impl Controller for Checked {
         let reduced = self.inner.window();
         self.inner.on_spurious(now);
         self.tell(Told::Undone);
-        if let Some(Before { metrics, bounds }) = self.before.take() {
+        if let Some(Before {
+            metrics,
+            bounds,
+            packet,
+        }) = self.before.take()
+        {
             let after = self.inner.metrics();
             assert!(after.cwnd >= metrics.cwnd.max(reduced), "{metrics:?} {self:?}");
             if self.is_loss_based() && reduced < metrics.cwnd && metrics.cwnd >= self.packet {
                 // The report that reduced the window may have raised it first.
                 assert_eq!(after.ssthresh, metrics.ssthresh, "{self:?}");
-                assert!(after.cwnd <= metrics.cwnd + self.packet, "{metrics:?} {self:?}");
+                assert!(after.cwnd <= metrics.cwnd + packet, "{metrics:?} {self:?}");
             }
             let (_, restored) = self.model();
             let whole = restored.iter().zip(&bounds).all(|(now, then)| now >= then);

@@ -58,6 +58,8 @@ class Settings:
     early_discard: bool | None = None
     #: Selective forward TSN: see `PartialReliabilityConfig::selective_forward_tsn`.
     selective_forward_tsn: int | None = None
+    #: Extended FORWARD-TSN: see `PartialReliabilityConfig::extended_forward_tsn`.
+    extended_forward_tsn: bool | None = None
     #: Whether NR-SACK is offered.
     nr_sack: bool | None = None
     #: Whether message interleaving is offered (RFC 8260).
