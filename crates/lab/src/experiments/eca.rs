@@ -272,6 +272,9 @@ fn quick_settings() -> Vec<Setting> {
     for routing in [AckRouting::Measured, AckRouting::LastArrival] {
         settings.extend(over((Eca, Small, Three), &[15], Variant::Bad(routing)));
     }
+    for rule in [(Cmt, Pooled, Four), (Eca, Split, One)] {
+        settings.extend(over(rule, &ENDS, Variant::BothWays));
+    }
     settings.extend(over((Cmt, Small, Three), &[3], Variant::EveryPacket));
     let by_last_arrival = Variant::Acks(AckRouting::LastArrival);
     settings.extend(over((Eca, Small, Three), &[3], by_last_arrival));
@@ -300,6 +303,11 @@ fn full_settings() -> Vec<Setting> {
                 settings.extend(over((protocol, buffer, Reports::Three), &ENDS, *variant));
             }
         }
+        let rule = match protocol {
+            Protocol::Cmt => (protocol, Buffer::Pooled, Reports::Four),
+            Protocol::Eca => (protocol, Buffer::Split, Reports::One),
+        };
+        settings.extend(over(rule, &ENDS, Variant::BothWays));
         for reports in [Reports::One, Reports::Amended] {
             for variant in [Variant::Late(2), Variant::Late(10)] {
                 settings.extend(over((protocol, Buffer::Small, reports), &ENDS, variant));

@@ -1,5 +1,5 @@
 //! The best distance between a message and its discard notice, which Basto and Freitas left open. The losses are single losses, bursts of
-//! losses, or drops from a drop-tail queue that cross traffic fills.
+//! losses, drops from a drop-tail queue that cross traffic fills, or there are none and packets come in another order.
 
 use std::time::Duration;
 
@@ -39,6 +39,11 @@ const PARAMETERS: &[Parameter] = &[
         from_paper: false,
     },
     Parameter {
+        name: "reordered",
+        value: "no loss, and 1 % of the packets come 10 ms late: behind one later packet on average, seldom behind four; 10 Mbit/s, 50 ms each way",
+        from_paper: false,
+    },
+    Parameter {
         name: "drop-tail",
         value: "5 Mbit/s, 50 ms each way, a queue of 20 packets that two greedy TCP flows fill",
         from_paper: false,
@@ -57,6 +62,13 @@ const KNOBS: &[Knob] = &[
         about: "mean length of a burst of losses",
         usual: "4",
         range: (1.0, 100.0),
+    },
+    Knob {
+        name: "late",
+        unit: "ms",
+        about: "additional delay of a late packet",
+        usual: "10",
+        range: (0.0, 10_000.0),
     },
     Knob {
         name: "queue",
@@ -92,6 +104,11 @@ const METRICS: &[Metric] = &[
         "",
         "share of the lost messages whose neighbours on both sides arrived",
     ),
+    metric(
+        "discarded",
+        "",
+        "share of the messages that arrived and were discarded, because their notice came first",
+    ),
     metric("notices", "", "discard notices sent per message"),
     metric("timeouts", "", "T3-rtx expirations"),
 ];
@@ -122,16 +139,18 @@ enum Loss {
     Alone,
     Bursts,
     DropTail,
+    Reordered,
 }
 
 impl Loss {
-    const ALL: [Self; 3] = [Self::Alone, Self::Bursts, Self::DropTail];
+    const ALL: [Self; 4] = [Self::Alone, Self::Bursts, Self::DropTail, Self::Reordered];
 
     fn name(self) -> &'static str {
         match self {
             Self::Alone => "alone",
             Self::Bursts => "bursts",
             Self::DropTail => "drop-tail",
+            Self::Reordered => "reordered",
         }
     }
 }
@@ -198,6 +217,11 @@ fn simulate(loss: Loss, distance: u32, extent: Extent, trial: &Trial<'_>) -> Vec
     let config = config(distance);
     let mut pair = match loss {
         Loss::Alone => Pair::over(trial, &config, vec![losing(LossModel::bernoulli(LOSS))], source),
+        Loss::Reordered => {
+            let late = Duration::from_secs_f64(trial.knob_or("late", 10.0) / 1e3);
+            let late = link(10).with_reorder(LOSS, late);
+            Pair::over(trial, &config, vec![(late, link(10))], source)
+        }
         Loss::Bursts => {
             let ends = 1.0 / trial.knob_or("burst", 4.0);
             let model = LossModel::bursts(ends * LOSS / (1.0 - LOSS), ends);
@@ -225,6 +249,8 @@ fn numbers(pair: &Pair, end: Timestamp) -> Vec<f64> {
         .collect();
     let blocked = waits.iter().filter(|wait| **wait > 0.0).count();
     let has_arrived = |number: usize| arrived.of(number).is_some();
+    let is_discarded = |number: &&usize| has_arrived(**number) && delivered.of(**number).is_none();
+    let discarded = counted.iter().filter(is_discarded).count();
     let is_lost = |number: &usize| pair.sender().sent().of(*number).is_some() && !has_arrived(*number);
     let lost: Vec<usize> = counted.iter().copied().filter(is_lost).collect();
     let alone = lost
@@ -238,6 +264,7 @@ fn numbers(pair: &Pair, end: Timestamp) -> Vec<f64> {
         waiting.max,
         lost.len() as f64 / counted.len() as f64,
         alone.count() as f64 / lost.len() as f64,
+        discarded as f64 / counted.len() as f64,
         counters.selective_notices_sent as f64 / submitted.len() as f64,
         counters.timeouts as f64,
     ]
@@ -257,6 +284,9 @@ fn ratio(
 fn claims() -> Vec<Claim> {
     let tail = |metric: &'static str| {
         move |results: &Results| results.sample(&[("loss", "drop-tail"), ("distance", "1")], metric)
+    };
+    let reordered = |distance: &'static str| {
+        move |results: &Results| results.sample(&[("loss", "reordered"), ("distance", distance)], "discarded")
     };
     vec![
         Claim::of_ratio(
@@ -290,6 +320,18 @@ fn claims() -> Vec<Claim> {
             "more than the window is undesirably late",
             Bound::AtLeast(2.0),
             ratio("alone", "16", "4"),
+        ),
+        Claim::new(
+            "reordering by fewer than four packets: at distance 1, some messages that arrive are discarded",
+            "the distance prevents early discards when data is out of order",
+            Bound::AtLeast(0.001),
+            reordered("1"),
+        ),
+        Claim::new(
+            "reordering by fewer than four packets: at distance 4, at most one message in 1,000 that arrives is discarded",
+            "the distance prevents early discards when data is out of order",
+            Bound::AtMost(0.001),
+            reordered("4"),
         ),
         Claim::new(
             "drop-tail: at least half of the losses are single losses",

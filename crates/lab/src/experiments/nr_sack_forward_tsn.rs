@@ -144,7 +144,7 @@ pub(super) fn experiment() -> Experiment {
         knobs: KNOBS,
         metrics: METRICS,
         seeds: &|extent| match extent {
-            Extent::Quick | Extent::Short => 15,
+            Extent::Quick | Extent::Short => 12,
             Extent::Full => 30,
         },
         cells: &cells,

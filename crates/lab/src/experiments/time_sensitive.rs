@@ -6,7 +6,7 @@ mod figures;
 mod model;
 mod simulation;
 
-use anabranch_proto::Timestamp;
+use anabranch_proto::{DiscardReduction, Timestamp};
 
 use crate::experiment::{Cell, Experiment, Extent, Metric, Parameter, metric};
 use crate::trial::Knob;
@@ -212,6 +212,9 @@ struct Variant {
     sack_frequency: u32,
     /// Whether acknowledgements are lost at the same rate as data.
     return_loss: bool,
+    /// When a chunk that early discard abandons counts as a loss. The paper triggers a FORWARD-TSN at the first report, and says that the
+    /// behaviour of the sender does not change.
+    reduces: DiscardReduction,
 }
 
 /// RFC 2960 §7.2.4.
@@ -315,8 +318,28 @@ const fn variant(name: &'static str, early_discard: bool, selective_forward_tsn:
         message: MESSAGE,
         sack_frequency: 2,
         return_loss: true,
+        reduces: DiscardReduction::FirstReport,
     }
 }
+
+/// The extensions with the window reduction where the standard sender has it, at the fourth report.
+const REDUCED_BY_COUNT: [Variant; 3] = [
+    Variant {
+        name: "early discard, four reports reduce",
+        reduces: DiscardReduction::ReportCount,
+        ..VARIANTS[1]
+    },
+    Variant {
+        name: "both, four reports reduce",
+        reduces: DiscardReduction::ReportCount,
+        ..VARIANTS[3]
+    },
+    Variant {
+        name: "both and nr-sack, four reports reduce",
+        reduces: DiscardReduction::ReportCount,
+        ..VARIANTS[4]
+    },
+];
 
 /// The cells of each extent. The quick extent has those that claims need and those of the tables at 10 % loss; without loss a run takes most
 /// time.
@@ -339,9 +362,13 @@ fn cells(extent: Extent) -> Vec<Cell> {
     let each_acknowledged = losses
         .iter()
         .filter(|loss| **loss >= 0.1 && !(is_quick && [0.15, 0.2].contains(*loss)));
+    let by_count = losses
+        .iter()
+        .filter(|loss| [0.05, 0.1, 0.3].contains(*loss) && !(is_quick && **loss != 0.1));
     let at_a_tenth = FULL_PACKETS[1..].iter().chain(&ONLY_DATA_LOST);
     grid.chain(ablation.flat_map(|loss| [(*loss, ONE_REPORT), (*loss, FULL_PACKETS[0])]))
         .chain(each_acknowledged.flat_map(|loss| EACH_ACKNOWLEDGED.map(|variant| (*loss, variant))))
+        .chain(by_count.flat_map(|loss| REDUCED_BY_COUNT.map(|variant| (*loss, variant))))
         .chain(at_a_tenth.map(|variant| (0.1, *variant)))
         .map(cell)
         .collect()

@@ -123,12 +123,16 @@ pub(super) enum Rules {
     M,
     /// A, with a queue that is counted in packets: 50, as many full packets as 73 kB hold.
     N,
+    /// A, with 73 kB read as dummynet reads them: 74,752 bytes.
+    O,
+    /// C, with the queue of O.
+    P,
     /// The stack's defaults.
     Default,
 }
 
 impl Rules {
-    pub(super) const ALL: [Self; 14] = [
+    pub(super) const ALL: [Self; 16] = [
         Self::A,
         Self::B,
         Self::C,
@@ -142,6 +146,8 @@ impl Rules {
         Self::L,
         Self::M,
         Self::N,
+        Self::O,
+        Self::P,
         Self::Default,
     ];
 
@@ -160,12 +166,18 @@ impl Rules {
             Self::L => "L",
             Self::M => "M",
             Self::N => "N",
+            Self::O => "O",
+            Self::P => "P",
             Self::Default => "default",
         }
     }
 
     fn queue(self, trial: &Trial<'_>) -> QueueLimit {
-        let bytes = trial.knob_or("queue", 73_000.0) as u64;
+        let usual = match self {
+            Self::O | Self::P => 73.0 * 1024.0,
+            _ => 73_000.0,
+        };
+        let bytes = trial.knob_or("queue", usual) as u64;
         match self {
             Self::G => QueueLimit::Bytes(bytes),
             Self::N => QueueLimit::Packets(bytes / SLOT),
@@ -202,13 +214,13 @@ impl Rules {
         if self == Self::Default {
             return;
         }
-        let freebsd_drop = matches!(self, Self::C | Self::D);
+        let freebsd_drop = matches!(self, Self::C | Self::D | Self::P);
         config.partial_reliability.discard_unsent = matches!(self, Self::H | Self::I);
         config.partial_reliability.early_discard = freebsd_drop;
         config.recovery = RecoveryRules::RFC9260
             .ssthresh_floor(if self == Self::E { 4 } else { 2 })
             .t3_restart(match self {
-                Self::B | Self::C | Self::E | Self::I => T3Restart::CumulativeInFlight,
+                Self::B | Self::C | Self::E | Self::I | Self::P => T3Restart::CumulativeInFlight,
                 _ => T3Restart::CumulativeMoved,
             })
             // Early discard is off unless FreeBSD is copied.

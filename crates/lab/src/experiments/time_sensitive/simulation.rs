@@ -32,6 +32,7 @@ fn config(variant: Variant, trial: &Trial<'_>) -> Config {
             (STANDARD_REPORTS, Some(reports)) => reports as u8,
             (reports, _) => reports,
         })
+        .early_discard_reduces(variant.reduces)
         .forward_waits(trial.knob_or("forward_waits", 0.0) >= 0.5);
     config.sack.frequency = variant.sack_frequency;
     config.nr_sack.offer = variant.nr_sack;

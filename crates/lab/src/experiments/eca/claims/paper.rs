@@ -1,6 +1,6 @@
 //! Claims on cells with the paper's buffers and the numbers of missing reports that match its columns best.
 
-use super::{CMT_PAPER, ECA_PAPER, Places, Rule, Words, of, plain, ratio};
+use super::{CMT_PAPER, ECA_PAPER, Places, Rule, Words, at, of, plain, ratio};
 use crate::claim::{Bound, Claim};
 use crate::user::word;
 
@@ -100,6 +100,15 @@ pub(super) fn paper_claims() -> Vec<Claim> {
         ]
     };
     let mut made: Vec<Claim> = cells.into_iter().flat_map(claims).collect();
+    let both_ways = [("3", "0.53"), ("15", "0.50")];
+    made.extend(both_ways.map(|(loss, paper)| {
+        let says = word(format!(
+            "{loss} %, both hosts send and both directions lose: this time of ECA is at most 0.78 of this time of CMT"
+        ));
+        let of = |rule| at(rule, loss, "both-ways");
+        let times = ratio("time", of(ECA_PAPER), of(CMT_PAPER));
+        Claim::of_ratio(says, paper, Bound::AtMost(0.78), times)
+    }));
     let rising = [
         ("5", "3", "213, then 261"),
         ("10", "5", "261, then 357"),
