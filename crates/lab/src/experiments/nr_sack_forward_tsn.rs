@@ -293,14 +293,11 @@ fn quick_settings() -> Vec<Setting> {
     });
     settings.extend(both(Setting { load: 15, ..MAIN }));
     settings.extend(both(Setting { bytes: 716, ..MAIN }));
-    for load in [30, 80] {
-        settings.extend([1, 100].map(|important| Setting {
-            bytes: 716,
-            load,
-            important,
-            ..MAIN
-        }));
-    }
+    settings.extend([1, 100].map(|important| Setting {
+        bytes: 716,
+        important,
+        ..MAIN
+    }));
     settings.extend(both(Setting {
         rules: Rules::B,
         ..MAIN
@@ -310,7 +307,6 @@ fn quick_settings() -> Vec<Setting> {
         important: 1,
         ..MAIN
     }));
-    settings.extend([Rules::F, Rules::G, Rules::H, Rules::L].map(|rules| Setting { rules, ..MAIN }));
     settings
 }
 

@@ -19,7 +19,8 @@ pub(in crate::experiments) fn experiment() -> Experiment {
         knobs: KNOBS,
         metrics: METRICS,
         seeds: &|extent| match extent {
-            Extent::Quick | Extent::Short => 6,
+            Extent::Quick => 5,
+            Extent::Short => 6,
             Extent::Full => 30,
         },
         cells: &cells,

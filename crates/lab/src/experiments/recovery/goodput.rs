@@ -46,7 +46,7 @@ fn simulate(
 ) -> Numbers {
     let rtt = Duration::from_millis(rtt);
     let link = link(rate, rtt, QueueLimit::Packets(queue), loss);
-    let counts = counts(trial, extent, 10.0, (20.0, 60.0));
+    let counts = counts(trial, extent, 10.0, (15.0, 60.0));
     let mut rig = Rig::alone(trial, &sender.config(BUFFERS), &link, greedy);
     rig.network.run_until(counts.1);
     rig.numbers(counts)

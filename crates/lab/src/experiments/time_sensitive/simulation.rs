@@ -7,7 +7,7 @@ use anabranch_proto::{Config, RecoveryRules, Reliability, SendOptions, Timestamp
 
 use super::super::pair::{PEER, Pair};
 use super::super::plain_config;
-use super::{LOSS_BEGINS, LOSSY, RTT, STANDARD_REPORTS, Variant};
+use super::{LOSS_BEGINS, RTT, STANDARD_REPORTS, Variant};
 use crate::stage::WINDOW_LOOK;
 use crate::statistics::Summary;
 use crate::trace::OwnPoints;
@@ -44,11 +44,11 @@ fn config(variant: Variant, trial: &Trial<'_>) -> Config {
     config
 }
 
-pub(super) fn simulate(variant: Variant, loss: f64, trial: &Trial<'_>) -> Vec<f64> {
+pub(super) fn simulate(variant: Variant, loss: f64, lossy: f64, trial: &Trial<'_>) -> Vec<f64> {
     let options = SendOptions::default().reliability(Reliability::Retransmissions(0));
     let delay = Duration::from_secs_f64(trial.knob_or("rtt", RTT * 1e3) / 2e3);
     let link = LinkConfig::default().with_rate(10_000_000).with_delay(delay);
-    let lossy = Duration::from_secs_f64(trial.knob_or("seconds", LOSSY));
+    let lossy = Duration::from_secs_f64(trial.knob_or("seconds", lossy));
     let source = Source::greedy(PEER, options, variant.message);
     let mut pair = Pair::new(trial, &config(variant, trial), link.clone(), source);
     pair.network.run_until(LOSS_BEGINS);
