@@ -141,7 +141,7 @@ fn takes_long(claim: &Value) -> bool {
     let long_transfers = ["1 Gbit/s, 100 ms", "100 MB over 250 Mbit/s"];
     // The runs of the paper's figure 7: fixed sizes need the same time, and the quick setting has those.
     let figure_7 = says.contains("normal sizes");
-    // Ablations of the sender's rules and of the network, and the highest load, which only explain the other claims.
+    // Ablations of the sender's rules and of the network, and the cells that take longest: only the full setting judges them.
     let ablations = [
         "(rules F)",
         "(rules G)",

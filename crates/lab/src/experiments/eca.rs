@@ -202,21 +202,20 @@ fn cells(extent: Extent) -> Vec<Cell> {
 
 /// Cells with equal settings for both protocols, and cells with the paper's buffers and the inferred numbers of missing reports.
 fn is_main(setting: Setting) -> bool {
-    use Buffer::{Pooled, Small, Split};
-    use Protocol::{Cmt, Eca};
-    use Reports::{Four, One, Three};
-    let rules = [
-        (Cmt, Small, Three),
-        (Eca, Small, Three),
-        (Cmt, Pooled, Four),
-        (Eca, Split, One),
-    ];
-    rules.contains(&(setting.protocol, setting.buffer, setting.reports))
+    let rule = (setting.protocol, setting.buffer, setting.reports);
+    let is_equal = setting.buffer == Buffer::Small && setting.reports == Reports::Three;
+    (is_equal || INFERRED.contains(&rule))
         && ENDS.contains(&setting.loss)
         && setting.variant == Variant::Plain
 }
 
 type Rule = (Protocol, Buffer, Reports);
+
+/// The paper's buffers, with the numbers of missing reports that match its columns best.
+const INFERRED: [Rule; 2] = [
+    (Protocol::Cmt, Buffer::Pooled, Reports::Four),
+    (Protocol::Eca, Buffer::Split, Reports::One),
+];
 
 fn over(rule: Rule, losses: &[u32], variant: Variant) -> impl Iterator<Item = Setting> {
     let (protocol, buffer, reports) = rule;
@@ -233,18 +232,15 @@ fn over(rule: Rule, losses: &[u32], variant: Variant) -> impl Iterator<Item = Se
 fn quick_settings() -> Vec<Setting> {
     use Buffer::{Pooled, Small, Split};
     use Protocol::{Cmt, Eca};
-    use Reports::{Amended, Four, One, Three};
+    use Reports::{Amended, One, Three};
     let mut settings = Vec::new();
-    let everywhere = [
+    let equal = [
         (Cmt, Small, Three),
         (Eca, Small, Three),
         (Cmt, Pooled, Three),
         (Eca, Pooled, Three),
-        (Cmt, Pooled, Four),
-        (Eca, Split, One),
-        (Cmt, Split, One),
     ];
-    for rule in everywhere {
+    for rule in equal.into_iter().chain(INFERRED).chain([(Cmt, Split, One)]) {
         settings.extend(over(rule, &LOSSES, Variant::Plain));
     }
     for buffer in [Small, Pooled] {
@@ -272,7 +268,7 @@ fn quick_settings() -> Vec<Setting> {
     for routing in [AckRouting::Measured, AckRouting::LastArrival] {
         settings.extend(over((Eca, Small, Three), &[15], Variant::Bad(routing)));
     }
-    for rule in [(Cmt, Pooled, Four), (Eca, Split, One)] {
+    for rule in INFERRED {
         settings.extend(over(rule, &ENDS, Variant::BothWays));
     }
     settings.extend(over((Cmt, Small, Three), &[3], Variant::EveryPacket));
@@ -303,16 +299,14 @@ fn full_settings() -> Vec<Setting> {
                 settings.extend(over((protocol, buffer, Reports::Three), &ENDS, *variant));
             }
         }
-        let rule = match protocol {
-            Protocol::Cmt => (protocol, Buffer::Pooled, Reports::Four),
-            Protocol::Eca => (protocol, Buffer::Split, Reports::One),
-        };
-        settings.extend(over(rule, &ENDS, Variant::BothWays));
         for reports in [Reports::One, Reports::Amended] {
             for variant in [Variant::Late(2), Variant::Late(10)] {
                 settings.extend(over((protocol, Buffer::Small, reports), &ENDS, variant));
             }
         }
+    }
+    for rule in INFERRED {
+        settings.extend(over(rule, &ENDS, Variant::BothWays));
     }
     settings
 }

@@ -40,7 +40,8 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "reordered",
-        value: "no loss, and 1 % of the packets come 10 ms late: behind one later packet on average, seldom behind four; 10 Mbit/s, 50 ms each way",
+        value: "no loss, and 1 % of the packets come 10 ms late: behind one later packet on average, seldom behind four; 10 Mbit/s, \
+                50 ms each way",
         from_paper: false,
     },
     Parameter {
@@ -219,8 +220,8 @@ fn simulate(loss: Loss, distance: u32, extent: Extent, trial: &Trial<'_>) -> Vec
         Loss::Alone => Pair::over(trial, &config, vec![losing(LossModel::bernoulli(LOSS))], source),
         Loss::Reordered => {
             let late = Duration::from_secs_f64(trial.knob_or("late", 10.0) / 1e3);
-            let late = link(10).with_reorder(LOSS, late);
-            Pair::over(trial, &config, vec![(late, link(10))], source)
+            let reordering = link(10).with_reorder(LOSS, late);
+            Pair::over(trial, &config, vec![(reordering, link(10))], source)
         }
         Loss::Bursts => {
             let ends = 1.0 / trial.knob_or("burst", 4.0);

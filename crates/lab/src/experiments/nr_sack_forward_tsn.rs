@@ -64,7 +64,7 @@ pub(super) const QUEUE: Knob = Knob {
     name: "queue",
     unit: "B",
     about: "queue limit of the bottleneck",
-    usual: "73000",
+    usual: "73000, or 74752 with rules O and P",
     range: (1_500.0, 100_000_000.0),
 };
 

@@ -72,7 +72,7 @@ const KNOBS: &[Knob] = &[
         name: "seconds",
         unit: "s",
         about: "measured time, in scenarios of a fixed length",
-        usual: "60 to 300 depending on the scenario, or 20 to 60 with --quick or --short",
+        usual: "60 to 300 depending on the scenario, or 15 to 60 with --quick or --short",
         range: (1.0, 100_000.0),
     },
 ];

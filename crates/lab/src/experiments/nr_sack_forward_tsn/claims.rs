@@ -326,8 +326,8 @@ fn large_message_claims() -> Vec<Claim> {
             rest(cell.bytes("716").normal_sizes()),
         );
         claim.fails_because(
-            "at a high load most messages expire in the sender's queue and are still sent once. Where few are important, nearly every \
-             lost chunk is abandoned, and FORWARD-TSN stops in front of each chunk that was received between two of them. NR-SACK is \
+            "at a high load messages expire in the sender's queue and are still sent once. Where few are important, most lost \
+             chunks are abandoned, and FORWARD-TSN stops in front of each chunk that was received between two of them. NR-SACK is \
              the ablation: it changes nothing else",
         )
     };
