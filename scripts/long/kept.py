@@ -56,11 +56,11 @@ def call(command, **more):
 
 
 def program():
-    """The program to measure: ANABRANCH, or the release build of this tree."""
+    """The program to measure: ANABRANCH, or the build of this tree with the profile `dist`."""
     if "ANABRANCH" in os.environ:
         return os.environ["ANABRANCH"]
-    subprocess.run(["cargo", "build", "--release", "--locked", "--quiet", "--bin", "anabranch"], cwd=root, check=True)
-    return os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(root, "target")), "release", "anabranch")
+    subprocess.run(["cargo", "build", "--profile", "dist", "--locked", "--quiet", "--bin", "anabranch"], cwd=root, check=True)
+    return os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(root, "target")), "dist", "anabranch")
 
 
 def load(file):

@@ -15,7 +15,8 @@ use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, SharedString, Unit,
 };
 use serde_json::Value;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
 
 /// Sends 200 messages on two streams over a link that loses packets. Some of them expire. Returns the counters of both peers.
 async fn lossy_transfer(client: EndpointBuilder, server: EndpointBuilder) -> [Counters; 2] {
@@ -193,11 +194,13 @@ impl Write for Lines {
 async fn log(filter: &str) -> (String, Counters) {
     let lines = Lines::default();
     let writer = lines.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(filter))
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
+    let subscriber = tracing_subscriber::registry()
+        .with(
+            tracing_subscriber::fmt::layer()
+                .with_ansi(false)
+                .with_writer(move || writer.clone()),
+        )
+        .with(filter.parse::<Targets>().unwrap());
     let guard = tracing::subscriber::set_default(subscriber);
     // The file asks for packets; the log must not have them for that reason.
     let file = File::new(&format!("beside-{}", filter.replace(':', "-")));

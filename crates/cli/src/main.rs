@@ -138,8 +138,11 @@ fn main() -> ExitCode {
     let command = Cli::parse().command;
     let output = match command.observe() {
         Some(observe) => {
-            observe.start_log();
-            observe.output()
+            let output = observe.output();
+            if let Err(failure) = observe.start_log() {
+                return failure.report(output);
+            }
+            output
         }
         None => Output::Text,
     };

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use anabranch::{BindError, Config, Dscp, DtlsLimit, Endpoint, EndpointBuilder, LinkConfig, Transport};
 use clap::{Arg, Args, ValueEnum, ValueHint};
-use tracing_subscriber::filter::{EnvFilter, LevelFilter};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::authentication::Authenticate;
 use crate::congestion::CongestionArgs;
@@ -69,14 +71,19 @@ pub(crate) fn no_files(argument: Arg) -> Arg {
     }
 }
 
+/// The variable with the filter of the log, as in other programs that use `tracing`.
+const FILTER: &str = "RUST_LOG";
+
 /// The filter of the log without `--log`: that of the environment, or the warnings of this project. Libraries warn of what strangers send
 /// (for example of STUN messages), so that strangers could fill the log.
-fn default_filter(environment: Option<String>) -> EnvFilter {
+fn default_filter(environment: Option<String>) -> Result<Targets, Failure> {
     match environment.filter(|filter| !filter.is_empty()) {
-        Some(filter) => EnvFilter::builder()
-            .with_default_directive(LevelFilter::WARN.into())
-            .parse_lossy(filter),
-        None => EnvFilter::new("off,anabranch=warn"),
+        Some(filter) => filter.parse().map_err(|error| {
+            Failure::new(format!(
+                "{FILTER}={filter}: {error}; give levels of modules, for example {FILTER}=warn,anabranch_proto=debug"
+            ))
+        }),
+        None => Ok(Targets::new().with_target("anabranch", LevelFilter::WARN)),
     }
 }
 
@@ -86,15 +93,16 @@ impl Observe {
     }
 
     /// Sends the log to standard error from now on.
-    pub(crate) fn start_log(&self) {
+    pub(crate) fn start_log(&self) -> Result<(), Failure> {
         let filter = match self.log {
-            Some(level) => EnvFilter::default().add_directive(level.into()),
-            None => default_filter(std::env::var(EnvFilter::DEFAULT_ENV).ok()),
+            Some(level) => Targets::new().with_default(level),
+            None => default_filter(std::env::var(FILTER).ok())?,
         };
-        tracing_subscriber::fmt()
-            .with_env_filter(filter)
-            .with_writer(output::Log)
+        tracing_subscriber::registry()
+            .with(tracing_subscriber::fmt::layer().with_writer(output::Log))
+            .with(filter)
             .init();
+        Ok(())
     }
 
     /// Whether an option asks for what only commands with real associations write.

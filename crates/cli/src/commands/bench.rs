@@ -14,6 +14,7 @@ use crate::congestion::CongestionArgs;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{Observe, hidden};
+use crate::output::note;
 use crate::scheduling::Scheduler;
 use crate::units;
 use idle::IdleReport;
@@ -211,6 +212,11 @@ fn is_stamped(message: &[u8], number: u64) -> bool {
 /// Runs the command.
 pub(crate) async fn run(args: BenchArgs, interrupt: Interrupt) -> Result<(), Failure> {
     args.observe.refuse_qlog()?;
+    if env!("ANABRANCH_OPT_LEVEL") != "3" {
+        note(
+            "this program is built to be there quickly and runs slower; measure with one that `cargo build --profile dist` builds",
+        );
+    }
     if args.simulator {
         let output = args.observe.output();
         return tokio::task::spawn_blocking(move || simulator::run(output, &interrupt))
