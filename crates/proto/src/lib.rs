@@ -1,13 +1,21 @@
 //! SCTP (RFC 9260) without clock, socket or thread: the same inputs always give the same outputs, byte for byte.
 //!
 //! The driver, which is the program that uses this crate, owns time and packets. It passes each datagram to
-//! [`Endpoint::handle_datagram`], which answers what to do with the datagram, and keeps the [`Association`]s that result. After every
-//! call that may have changed an association, the driver calls in this order:
+//! [`Endpoint::handle_datagram`], which answers what to do with the datagram, and keeps the [`Association`]s that result.
+//!
+//! # The contract
+//!
+//! Change an association once, then poll it until it says when to come back. Each method that changes an association (a packet, a timeout,
+//! a call of the application) is one *step*: when it returns, all consequences have happened, for example the end of a shutdown that waited
+//! for the message that the step abandoned. After each step the driver calls in this order:
 //!
 //! 1. [`Association::poll_transmit`] until `None`: send each batch;
 //! 2. [`Association::poll_endpoint_event`] until `None`: pass each event to [`Endpoint::handle_event`];
 //! 3. [`Association::poll_event`] until `None`, and [`Association::recv`] whenever the application wants messages;
-//! 4. [`Association::poll_timeout`]: call [`Association::handle_timeout`] when that time has come.
+//! 4. [`Association::poll_timeout`]: call [`Association::handle_timeout`] when that time has come, or earlier if there is another step.
+//!
+//! Several steps at the same time may share these polls. [`Association::poll_transmit`] is a step too, because the sender abandons messages
+//! there; after it has returned `None`, it has nothing to send at this time until the next step.
 //!
 //! The core does not know what carries its packets: UDP, IP, DTLS, or anything else that moves datagrams. Four facts of that layer are inputs.
 //! [`Config::udp_encapsulation`] and [`Config::lower_layer_overhead`] are the bytes that it adds to each packet.
@@ -15,9 +23,10 @@
 //! it sends in one call (segmentation offload). [`Association::handle_path_error`] tells its errors, for example that a connection below has ended.
 //!
 //! Methods named `handle_` take input from outside, methods named `poll_` return output. Every method that may start a timer takes the
-//! current time as `now`.
+//! current time as `now`. The others happen at the time of the last step.
 
 mod association;
+mod association_state;
 mod config;
 mod congestion;
 mod control;
@@ -55,9 +64,8 @@ mod transmit;
 
 pub use anabranch_wire as wire;
 pub use anabranch_wire::{Ppid, StreamId, Tsn, VerificationTag};
-pub use association::{
-    Association, AssociationState, AuthenticationKeys, BurstLimit, LocalAddresses, Reconfigure, Stream,
-};
+pub use association::{Association, AuthenticationKeys, BurstLimit, LocalAddresses, Reconfigure, Stream};
+pub use association_state::AssociationState;
 pub use config::{
     AckRouting, AddressForm, AddressTypes, AuthenticationConfig, BufferConfig, Config, ConfigError,
     CoupledControl, DiscardNotice, DiscardReduction, DynamicAddressConfig, EcaConfig, HeartbeatConfig,

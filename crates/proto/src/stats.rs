@@ -133,27 +133,6 @@ pub struct Counters {
     pub chunks_unauthenticated: u64,
 }
 
-/// The states of RFC 9260 §4, as a caller sees them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AssociationState {
-    /// CLOSED: the association has ended.
-    Closed,
-    /// COOKIE-WAIT: INIT sent.
-    CookieWait,
-    /// COOKIE-ECHOED: COOKIE ECHO sent.
-    CookieEchoed,
-    /// ESTABLISHED: set-up is complete.
-    Established,
-    /// SHUTDOWN-PENDING: the application requested a shutdown, data is still outstanding.
-    ShutdownPending,
-    /// SHUTDOWN-SENT: SHUTDOWN sent.
-    ShutdownSent,
-    /// SHUTDOWN-RECEIVED: SHUTDOWN received, data is still outstanding.
-    ShutdownReceived,
-    /// SHUTDOWN-ACK-SENT: SHUTDOWN ACK sent.
-    ShutdownAckSent,
-}
-
 /// Current values of one path.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

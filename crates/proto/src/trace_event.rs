@@ -9,10 +9,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use anabranch_wire::{StreamId, Tsn};
 
+use crate::association_state::AssociationState;
 use crate::event::CloseReason;
 use crate::message::MessageId;
 use crate::path_id::{PathId, PathState};
-use crate::stats::{AssociationState, Extensions};
+use crate::stats::Extensions;
 use crate::time::Timestamp;
 
 /// How much an association records.

@@ -8,6 +8,7 @@ use anabranch_wire::packet::COMMON_HEADER_LEN;
 use bytes::Bytes;
 
 use super::{Association, Capabilities, ControlQueue, Notices};
+use crate::association_state::permit;
 use crate::config::Config;
 use crate::error::AddressError;
 use crate::event::{AddressEvent, CloseReason, EndpointEvent, Event, Reply};
@@ -64,9 +65,8 @@ impl LocalAddresses<'_> {
         if wanted.len() > MOST_LOCAL {
             return Err(AddressError::TooMany);
         }
-        self.requests()?.want(wanted);
-        self.association.advance_addresses(now);
-        self.association.settle(now);
+        self.requests()?;
+        self.request(now, |requests| requests.want(wanted));
         Ok(())
     }
 
@@ -84,9 +84,7 @@ impl LocalAddresses<'_> {
         if requests.wanted().len() == MOST_LOCAL {
             return Err(AddressError::TooMany);
         }
-        requests.replace_all(address);
-        self.association.advance_addresses(now);
-        self.association.settle(now);
+        self.request(now, |requests| requests.replace_all(address));
         Ok(())
     }
 
@@ -123,20 +121,27 @@ impl LocalAddresses<'_> {
         if !requests.wanted().contains(&address) {
             return Err(AddressError::Unknown(address));
         }
-        requests.ask_primary(address);
-        self.association.advance_addresses(now);
-        self.association.settle(now);
+        self.request(now, |requests| requests.ask_primary(address));
         Ok(())
     }
 
-    fn requests(&mut self) -> Result<&mut Requests, AddressError> {
-        if !self.association.state.sends_heartbeats() {
+    fn requests(&self) -> Result<&Requests, AddressError> {
+        if !self.association.state.may(permit::HEARTBEAT) {
             return Err(AddressError::NotNegotiated);
         }
-        match self.association.addresses.requests_mut() {
+        match self.association.addresses.requests() {
             Some(requests) if !requests.is_stopped() => Ok(requests),
             _ => Err(AddressError::NotNegotiated),
         }
+    }
+
+    fn request(&mut self, now: Timestamp, change: impl FnOnce(&mut Requests)) {
+        self.association.step(now, |it| {
+            if let Some(requests) = it.addresses.requests_mut() {
+                change(requests);
+            }
+            it.advance_addresses(now);
+        });
     }
 }
 
@@ -152,17 +157,16 @@ impl Association {
         };
         let set_up = self.paths.path(self.paths.primary());
         let local = match self.config.local_addresses.as_slice() {
-            [] => set_up.local.into_iter().collect(),
+            [] => set_up.route.local.into_iter().collect(),
             listed => listed.to_vec(),
         };
-        let wildcard = settings.form.is_wildcard(set_up.remote.port() != 0);
+        let wildcard = settings.form.is_wildcard(set_up.route.remote.port() != 0);
         let (own, peer) = (self.identity.local_initial_tsn, negotiated.peer_initial_tsn);
         self.addresses.enable(own, peer, local, wildcard);
     }
 
     /// The local addresses, to change them while the association lasts (RFC 5061).
     pub fn local_addresses(&mut self) -> LocalAddresses<'_> {
-        self.exhausted = None;
         LocalAddresses { association: self }
     }
 
@@ -171,12 +175,12 @@ impl Association {
         let Some(requests) = self.addresses.requests_mut() else {
             return;
         };
-        let may_request = self.state.sends_heartbeats();
+        let may_request = self.state.may(permit::HEARTBEAT);
         let usable = requests.usable();
         for index in 0..self.paths.len() {
             let id = PathId(index as u8);
             let stays = |local: IpAddr| usable.is_empty() || usable.contains(&local);
-            if !self.paths.has(id) || self.paths.path(id).local.is_some_and(stays) {
+            if !self.paths.has(id) || self.paths.path(id).route.local.is_some_and(stays) {
                 continue;
             }
             if let Some(local) = self.paths.local_among(id, &usable, &self.config) {
@@ -200,7 +204,7 @@ impl Association {
         let works =
             self.paths.active_count() > 0 || !self.paths.has(id) || path.state == PathState::Unconfirmed;
         let mut usable = requests.usable();
-        let Some(place) = usable.iter().position(|local| Some(*local) == path.local) else {
+        let Some(place) = usable.iter().position(|local| Some(*local) == path.route.local) else {
             return;
         };
         // The next ones first, so that all are tried in turn.
@@ -227,7 +231,7 @@ impl Association {
         let signer = self.authentication.signer();
         self.control.reply(Reply {
             source: Some(sending.source),
-            destination: path.remote,
+            destination: path.route.remote,
             packet: write_packet(self.identity.header(), &[chunk], signer).into(),
         });
         self.counters.asconfs_sent += 1;
@@ -271,7 +275,7 @@ impl Association {
         let Some(requests) = self
             .addresses
             .requests_mut()
-            .filter(|_| self.state.completes_asconf())
+            .filter(|_| self.state.may(permit::COMPLETE_ASCONF))
         else {
             return;
         };
@@ -328,7 +332,7 @@ impl Association {
 impl Association {
     /// An ASCONF arrived, authenticated. `first` if it is the first one of its packet.
     pub(super) fn on_asconf(&mut self, now: Timestamp, inbound: &Inbound, asconf: &Asconf, first: bool) {
-        if !self.state.sends_heartbeats() || asconf.address().is_none() {
+        if !self.state.may(permit::HEARTBEAT) || asconf.address().is_none() {
             return;
         }
         let Some(state) = self.addresses.state_mut() else {
@@ -416,7 +420,7 @@ impl PeerAddresses<'_> {
         if address == self.inbound.remote.ip() {
             return self.inbound.remote;
         }
-        let mut remote = self.paths.path(self.paths.primary()).remote;
+        let mut remote = self.paths.path(self.paths.primary()).route.remote;
         remote.set_ip(address);
         remote
     }
@@ -442,7 +446,7 @@ impl Responder for PeerAddresses<'_> {
     }
 
     fn has_other_than(&self, address: IpAddr) -> bool {
-        self.paths.present().any(|path| path.remote.ip() != address)
+        self.paths.present().any(|path| path.route.remote.ip() != address)
     }
 
     fn knows(&self, address: IpAddr) -> bool {

@@ -8,14 +8,14 @@ use super::{Association, State};
 use crate::config::SharedKey;
 use crate::error::AuthenticationKeyError;
 use crate::event::{AuthenticationEvent, Event};
-use crate::extension::auth::{Authentication, CookieAdmission, Verdict};
+use crate::extension::auth::{CookieAdmission, Verdict};
 use crate::inbound::Inbound;
 use crate::negotiation::StateCookie;
 
 /// The endpoint pair shared keys of an association (RFC 4895 §6.1): see [`Association::authentication_keys`].
 #[derive(Debug)]
 pub struct AuthenticationKeys<'a> {
-    authentication: &'a mut Authentication,
+    association: &'a mut Association,
 }
 
 impl AuthenticationKeys<'_> {
@@ -25,7 +25,7 @@ impl AuthenticationKeys<'_> {
     /// # Errors
     /// See [`AuthenticationKeyError`].
     pub fn put(&mut self, key: SharedKey) -> Result<(), AuthenticationKeyError> {
-        self.authentication.put_key(key)
+        self.association.change(|it| it.authentication.put_key(key))
     }
 
     /// Signs with this key from now on, retransmissions included (RFC 6458 §8.1.20). The peer must have the key; it reports
@@ -34,7 +34,7 @@ impl AuthenticationKeys<'_> {
     /// # Errors
     /// See [`AuthenticationKeyError`].
     pub fn activate(&mut self, id: u16) -> Result<(), AuthenticationKeyError> {
-        self.authentication.activate_key(id)
+        self.association.change(|it| it.authentication.activate_key(id))
     }
 
     /// Forgets a key (RFC 6458 §8.3.4): chunks that the peer signs with it are discarded from now on.
@@ -42,7 +42,7 @@ impl AuthenticationKeys<'_> {
     /// # Errors
     /// See [`AuthenticationKeyError`].
     pub fn remove(&mut self, id: u16) -> Result<(), AuthenticationKeyError> {
-        self.authentication.remove_key(id)
+        self.association.change(|it| it.authentication.remove_key(id))
     }
 }
 
@@ -50,10 +50,7 @@ impl AuthenticationKeys<'_> {
 impl Association {
     /// The endpoint pair shared keys, to change them.
     pub fn authentication_keys(&mut self) -> AuthenticationKeys<'_> {
-        self.exhausted = None;
-        AuthenticationKeys {
-            authentication: &mut self.authentication,
-        }
+        AuthenticationKeys { association: self }
     }
 }
 

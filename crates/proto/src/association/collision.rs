@@ -10,7 +10,8 @@ use anabranch_wire::parameter::{Parameter, ParametersBuilder};
 use bytes::Bytes;
 
 use super::identity::Identity;
-use super::{Association, AssociationState, State};
+use super::{Association, State};
+use crate::association_state::{AssociationState, permit};
 use crate::control::{refuse, reply};
 use crate::event::{EndpointEvent, Event};
 use crate::extension::auth::offer;
@@ -77,9 +78,9 @@ impl Association {
         // host learns the tag.
         let mut inbound = inbound.clone();
         let first = self.paths.path(PathId(0));
-        let elsewhere = inbound.remote.ip() != first.remote.ip();
+        let elsewhere = inbound.remote.ip() != first.route.remote.ip();
         if elsewhere && matches!(self.state, State::CookieWait(_)) {
-            (inbound.local, inbound.remote) = (first.local, first.remote);
+            (inbound.local, inbound.remote) = (first.route.local, first.route.remote);
         }
         let inbound = &inbound;
         self.counters.init_collisions += 1;
@@ -112,7 +113,7 @@ impl Association {
                 }
             }
         }
-        let setting_up = self.state.is_setting_up();
+        let setting_up = self.state.may(permit::SET_UP);
         // The RANDOM follows the same rules as the tag (RFC 4895 §6.1).
         let (tag, initial_tsn, authentication) = if setting_up {
             (
@@ -157,7 +158,7 @@ impl Association {
             CookieAction::Restart => self.on_restart(now, inbound, &cookie),
             CookieAction::Collision => {
                 self.identity.peer_tag = cookie.peer_tag;
-                if self.state.is_setting_up() {
+                if self.state.may(permit::SET_UP) {
                     self.paths.adopt_local_address(&self.config, inbound);
                     self.adopt(now, &cookie.negotiated());
                     self.become_established(now);
@@ -168,7 +169,7 @@ impl Association {
                 true
             }
             CookieAction::Duplicate => {
-                if self.state.is_setting_up() {
+                if self.state.may(permit::SET_UP) {
                     self.become_established(now);
                 }
                 self.send_cookie_ack(now, inbound);

@@ -5,6 +5,7 @@ use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{Abort, Chunk};
 
 use super::{Association, ControlQueue, Notices, State};
+use crate::association_state::permit;
 use crate::controller::Controller;
 use crate::event::{CloseReason, EndpointEvent, Event, PathError};
 use crate::inbound::Inbound;
@@ -19,10 +20,12 @@ impl Association {
     /// another path can take over: heartbeats then find out when the path works again. Otherwise the error has no effect, and
     /// the timers decide.
     pub fn handle_path_error(&mut self, now: Timestamp, path: PathId, error: PathError) {
-        self.exhausted = None;
-        if self.state.is_closed() || !self.paths.has(path) {
-            return;
+        if !self.state.is_closed() && self.paths.has(path) {
+            self.step(now, |it| it.take_path_error(now, path, error));
         }
+    }
+
+    pub(super) fn take_path_error(&mut self, now: Timestamp, path: PathId, error: PathError) {
         match error {
             PathError::Closed => {
                 self.close(self.state.reason_of_silence(CloseReason::LowerLayerClosed));
@@ -36,19 +39,18 @@ impl Association {
                 let in_use = self.paths.path(path).state == PathState::Active;
                 let quick = self.config.retransmissions.fails_potentially();
                 let leaves = quick && self.paths.other_than(path) != path;
-                if in_use && leaves && self.state.sends_heartbeats() {
+                if in_use && leaves && self.state.may(permit::HEARTBEAT) {
                     self.on_t3(now, path);
                 }
             }
-            PathError::RouteChanged if self.state.sends_heartbeats() => {
+            PathError::RouteChanged if self.state.may(permit::HEARTBEAT) => {
                 self.sender.leave_path(&mut self.paths, path);
-                let local = self.paths.path(path).local;
+                let local = self.paths.path(path).route.local;
                 self.paths.move_to(path, local, &self.config, now);
                 self.send_heartbeat(now, path);
             }
             PathError::RouteChanged => {}
         }
-        self.settle(now);
     }
 
     /// Counts an error of a path (§8.2), and of the association if the path is in use or carried data (§8.1). Returns false if
@@ -57,7 +59,7 @@ impl Association {
         let limits = &self.config.retransmissions;
         if self.paths.path_mut(id).on_error(limits) {
             self.notices.tell_path(self.paths.path(id));
-            let sends_heartbeats = self.state.sends_heartbeats();
+            let sends_heartbeats = self.state.may(permit::HEARTBEAT);
             self.paths.on_doubted(now, id, sends_heartbeats);
             self.try_other_address(now, id);
         }
@@ -107,7 +109,10 @@ impl Association {
     /// sent or read is dropped, the peer is sent an ABORT, and the application gets [`CloseReason::InternalError`]. A driver that catches
     /// panics calls this once, and then handles the association like any other that has ended.
     pub fn fail(&mut self) {
-        self.exhausted = None;
+        self.change(Self::fail_now);
+    }
+
+    fn fail_now(&mut self) {
         let config = &self.config;
         self.sender = Sender::new(self.identity.local_initial_tsn, config);
         self.receiver = Receiver::new(Tsn(0), 0, config);
@@ -157,7 +162,7 @@ impl Association {
             if path.on_denied() {
                 path.schedule_heartbeat(now, &mut self.random);
                 self.notices
-                    .tell_endpoint(EndpointEvent::PeerAddressDenied(path.remote));
+                    .tell_endpoint(EndpointEvent::PeerAddressDenied(path.route.remote));
             }
             return;
         }
@@ -178,7 +183,7 @@ impl Association {
         self.sender.stop();
         self.ending.stop();
         for path in self.paths.iter_mut() {
-            path.t3 = None;
+            path.timers.stop_t3();
             path.heartbeat.due = None;
         }
         self.control.clear_chunks();

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use super::identity::Identity;
 use super::shutdown::Ending;
 use super::{Association, Capabilities, State};
+use crate::association_state::permit;
 use crate::config::Config;
 use crate::control::{ControlQueue, Request};
 use crate::event::{CloseReason, EndpointEvent, Event};
@@ -87,6 +88,7 @@ impl Blueprint {
             error_count: 0,
             notices: super::Notices::new(),
             counters: Counters::default(),
+            stepped_at: now,
             exhausted: None,
             trace: Trace::default(),
             mint: self.mint,
@@ -201,17 +203,18 @@ impl Association {
         admission: CookieAdmission,
     ) -> Self {
         let mut association = plan.build(now, cookie.local_tag, cookie.local_initial_tsn);
-        association.adopt(now, &cookie.negotiated());
-        association.become_established(now);
-        association.counters.packets_received += 1;
-        association.paths.on_arrival(inbound);
-        association.send_cookie_ack(now, inbound);
-        let authenticated = admission == CookieAdmission::Authenticated;
-        association.counters.packets_verified += u64::from(authenticated);
-        association.authentication.begin_packet(authenticated);
-        association.on_chunks(now, inbound, 1 + usize::from(authenticated));
-        association.authentication.end_packet();
-        association.settle(now);
+        association.step(now, |it| {
+            it.adopt(now, &cookie.negotiated());
+            it.become_established(now);
+            it.counters.packets_received += 1;
+            it.paths.on_arrival(inbound);
+            it.send_cookie_ack(now, inbound);
+            let authenticated = admission == CookieAdmission::Authenticated;
+            it.counters.packets_verified += u64::from(authenticated);
+            it.authentication.begin_packet(authenticated);
+            it.on_chunks(now, inbound, 1 + usize::from(authenticated));
+            it.authentication.end_packet();
+        });
         association
     }
 
@@ -241,7 +244,7 @@ impl Association {
         self.receiver
             .reset(negotiated.peer_initial_tsn, negotiated.inbound_streams);
         // Before set-up is complete, no stream has begun.
-        if !self.state.is_setting_up() {
+        if !self.state.may(permit::SET_UP) {
             self.receiver.tell_reset();
         }
         if capabilities.has(Capabilities::NR_SACK) {
@@ -363,7 +366,7 @@ impl Association {
                 path.schedule_heartbeat(now, &mut self.random);
             }
         }
-        if previous.is_setting_up() {
+        if previous.may(permit::SET_UP) {
             self.ending.on_set_up_complete(now, self.sender.buffer.bytes());
         }
     }

@@ -2,6 +2,7 @@
 
 use super::identity::Identity;
 use super::{Association, State};
+use crate::association_state::permit;
 use crate::event::{CloseReason, PathError};
 use crate::icmp::{IcmpKind, IcmpMessage};
 use crate::path::{Path, PathId, PathState};
@@ -27,7 +28,7 @@ impl Quoted {
             Self::Init => in_cookie_wait,
             // Before set-up is complete no path is confirmed, but the application named the address of the first path.
             Self::PeerTag => {
-                path.state != PathState::Unconfirmed || (state.is_setting_up() && path.id == PathId(0))
+                path.state != PathState::Unconfirmed || (state.may(permit::SET_UP) && path.id == PathId(0))
             }
         }
     }
@@ -63,10 +64,12 @@ impl Association {
     ///   the UDP port (RFC 6951 §5.4). In that case timers decide whether the peer is gone.
     /// * *Packet too big* has the effect of [`PathError::TooLarge`] (ICMP7).
     pub fn handle_icmp(&mut self, now: Timestamp, message: &IcmpMessage) {
-        self.exhausted = None;
-        if self.state.is_closed() {
-            return;
+        if !self.state.is_closed() {
+            self.step(now, |it| it.take_icmp(now, message));
         }
+    }
+
+    fn take_icmp(&mut self, now: Timestamp, message: &IcmpMessage) {
         let Some(path) = self.paths.find(None, message.destination.ip().to_canonical()) else {
             return;
         };
@@ -88,7 +91,7 @@ impl Association {
                 }
             }
             IcmpKind::TooLarge(Some(mtu)) if message.destination.is_ipv6() && mtu < IPV6_MIN_MTU => {}
-            IcmpKind::TooLarge(mtu) => self.handle_path_error(now, path, PathError::TooLarge(mtu)),
+            IcmpKind::TooLarge(mtu) => self.take_path_error(now, path, PathError::TooLarge(mtu)),
         }
     }
 }

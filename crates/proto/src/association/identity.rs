@@ -64,8 +64,8 @@ impl Identity {
     /// A packet with one chunk, which may be sent after the association has ended.
     pub(super) fn last_packet(&self, path: &Path, chunk: Chunk, signer: Option<&Signer>) -> Reply {
         Reply {
-            source: path.local,
-            destination: path.remote,
+            source: path.route.local,
+            destination: path.route.remote,
             packet: write_packet(self.header(), &[chunk], signer).into(),
         }
     }

@@ -12,6 +12,7 @@ use anabranch_wire::chunk::{
 use anabranch_wire::packet::COMMON_HEADER_LEN;
 
 use super::{Association, Capabilities, State, tracing};
+use crate::association_state::permit;
 use crate::control::answer_out_of_the_blue;
 use crate::ecn::EcnCodepoint;
 use crate::event::CloseReason;
@@ -94,21 +95,20 @@ impl Arrival {
 impl Association {
     /// Handles a packet for which [`crate::Endpoint::handle_datagram`] returned [`crate::Handling::Deliver`].
     pub fn handle_packet(&mut self, now: Timestamp, inbound: Inbound) {
-        self.exhausted = None;
         if self.state.is_closed() {
             return;
         }
         if self.trace.is_on() {
             tracing::handle_packet(self, now, inbound);
         } else {
-            self.take_packet(now, inbound);
+            self.step(now, |it| it.take_packet(now, inbound));
         }
     }
 
     #[inline(always)]
     pub(super) fn take_packet(&mut self, now: Timestamp, inbound: Inbound) {
         let first = inbound.leading();
-        if self.state.is_setting_up() && first.is_some() && inbound.contains(kind::SHUTDOWN_ACK) {
+        if self.state.may(permit::SET_UP) && first.is_some() && inbound.contains(kind::SHUTDOWN_ACK) {
             // §8.5.1 E: the SHUTDOWN ACK belongs to an earlier association.
             if let Some(reply) = answer_out_of_the_blue(&inbound) {
                 self.control.reply(reply);
@@ -128,7 +128,6 @@ impl Association {
             self.on_chunks(now, &inbound, 0);
             self.authentication.end_packet();
         }
-        self.settle(now);
     }
 
     /// Handles the chunks of a packet, without the first `skip`.
@@ -173,12 +172,15 @@ impl Association {
         }
         // Nearly all chunks are of these types, which are smaller than the largest variant of `Chunk`.
         let read = match raw.kind {
-            kind::DATA | kind::I_DATA if self.state.takes_data() && self.capabilities.rule_out(raw.kind) => {
+            kind::DATA | kind::I_DATA
+                if self.state.may(permit::TAKE_DATA) && self.capabilities.rule_out(raw.kind) =>
+            {
                 self.abort_for_violation("DATA where messages interleave, or I-DATA where they do not");
                 return Onward::Break(());
             }
             kind::DATA | kind::I_DATA | kind::SACK | kind::NR_SACK
-                if self.capabilities.has(Capabilities::ECA) && self.state.takes_any_data() =>
+                if self.capabilities.has(Capabilities::ECA)
+                    && self.state.may(permit::SEND_DATA | permit::TAKE_DATA) =>
             {
                 self.abort_for_violation("data or an acknowledgement without the numbers of transmissions");
                 return Onward::Break(());
@@ -188,7 +190,7 @@ impl Association {
             kind::I_DATA => IData::decode(raw)
                 .map(|data| self.on_data(now, Arrival::of_i_data(data, None, inbound.len()), notes)),
             kind::SACK => Sack::decode(raw).map(|sack| {
-                if self.state.sends_data()
+                if self.state.may(permit::SEND_DATA)
                     && !self.reconfiguration.is_former_ack(now, sack.cumulative_tsn_ack)
                 {
                     let packets = packets_answered(raw.flags);
@@ -197,7 +199,7 @@ impl Association {
             }),
             kind::NR_SACK if self.capabilities.has(Capabilities::NR_SACK) => {
                 NrSack::decode(raw).map(|sack| {
-                    if self.state.sends_data()
+                    if self.state.may(permit::SEND_DATA)
                         && !self.reconfiguration.is_former_ack(now, sack.cumulative_tsn_ack)
                     {
                         let packets = packets_answered(raw.flags);
@@ -293,7 +295,7 @@ impl Association {
                 return Onward::Break(());
             }
             Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_)
-                if self.state.takes_data() && self.capabilities.rule_out(raw.kind) =>
+                if self.state.may(permit::TAKE_DATA) && self.capabilities.rule_out(raw.kind) =>
             {
                 self.abort_for_violation(
                     "FORWARD-TSN where messages interleave, or I-FORWARD-TSN where they do not",
@@ -317,12 +319,12 @@ impl Association {
                 self.on_data(now, Arrival::of_i_data(chunk.data, carried, inbound.len()), notes);
             }
             Chunk::CoopSack(sack) => {
-                if self.state.sends_data() {
+                if self.state.may(permit::SEND_DATA) {
                     self.sending(now, |sender, cx| sender.on_coop_sack(cx, &sack));
                 }
             }
             Chunk::ForwardPsn(point) => {
-                if self.state.takes_data() {
+                if self.state.may(permit::TAKE_DATA) {
                     self.counters.forward_psns_received += 1;
                     self.receiver.on_forward_psn(point.0);
                 }
@@ -348,14 +350,14 @@ impl Association {
                 if self.capabilities.has(Capabilities::EXTENDED_FORWARD_TSN) =>
             {
                 let base = forward.cumulative_tsn;
-                if self.state.takes_data() && !self.reconfiguration.is_former_data(now, base) {
+                if self.state.may(permit::TAKE_DATA) && !self.reconfiguration.is_former_data(now, base) {
                     notes.data = true;
                     self.counters.extended_forwards_received += 1;
                     self.receiver.on_extended_forward(base, forward.blocks());
                 }
             }
             Chunk::Ecne(ecne) => {
-                if self.state.sends_data()
+                if self.state.may(permit::SEND_DATA)
                     && let Some((path, cwr)) = self.sending(now, |sender, cx| sender.on_ecne(cx, &ecne))
                 {
                     let is_cwr = |chunk: &Chunk| matches!(chunk, Chunk::Cwr(_));
@@ -384,7 +386,7 @@ impl Association {
             immediate,
             carried,
         } = arrival;
-        if !self.state.takes_data() || self.reconfiguration.is_former_data(now, fragment.tsn) {
+        if !self.state.may(permit::TAKE_DATA) || self.reconfiguration.is_former_data(now, fragment.tsn) {
             return;
         }
         notes.data = true;
@@ -424,7 +426,7 @@ impl Association {
         notes: &mut PacketNotes,
         forward: impl FnOnce(&mut Receiver) -> Result<(), &'static str>,
     ) {
-        if !self.state.takes_data() || self.reconfiguration.is_former_data(now, tsn) {
+        if !self.state.may(permit::TAKE_DATA) || self.reconfiguration.is_former_data(now, tsn) {
             return;
         }
         notes.data = true;
@@ -435,7 +437,7 @@ impl Association {
     }
 
     fn on_selective_forward_tsn(&mut self, notice: SelectiveForwardTsn) {
-        if !self.state.takes_data() {
+        if !self.state.may(permit::TAKE_DATA) {
             return;
         }
         let interleaves = self.capabilities.has(Capabilities::INTERLEAVING);

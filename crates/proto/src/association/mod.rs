@@ -30,9 +30,9 @@ use bytes::Bytes;
 
 pub(crate) use handshake::Blueprint;
 pub use reconfiguration::Reconfigure;
-pub use state::AssociationState;
 pub use streams::Stream;
 
+use crate::association_state::{AssociationState, permit};
 use crate::config::{Config, PathSettings};
 use crate::control::ControlQueue;
 use crate::error::{PathRequestError, SendError};
@@ -48,7 +48,7 @@ use crate::receive::Receiver;
 use crate::stats::{AssociationStats, Counters, StreamStats};
 use crate::time::Timestamp;
 use crate::trace::Trace;
-use crate::transmit::{Assembler, Cx, Search, Sender, Transmit};
+use crate::transmit::{Assembler, Cx, Sender, Transmit};
 pub use addresses::LocalAddresses;
 pub use authentication::AuthenticationKeys;
 use identity::Identity;
@@ -93,8 +93,9 @@ pub struct Association {
     error_count: u32,
     notices: Notices,
     counters: Counters,
-    /// When nothing was found to send. Nothing would be found again until the time or anything else changes: every method that changes the
-    /// association resets this.
+    /// When the last step was made.
+    stepped_at: Timestamp,
+    /// When the last step found nothing to send. Nothing would be found again until the time changes, or another step changes anything.
     exhausted: Option<Timestamp>,
     trace: Trace,
 }
@@ -112,7 +113,9 @@ impl Association {
         message: Bytes,
         options: SendOptions,
     ) -> Result<MessageId, SendError> {
-        self.accept_message(now, stream, message, options, false, true)
+        self.step(now, |it| {
+            it.accept_message(now, stream, message, options, false, true)
+        })
     }
 
     /// Gives a part of a message to a stream (explicit end of record, RFC 6458 §8.1.26). The first part begins the message, the part with
@@ -130,7 +133,7 @@ impl Association {
         options: SendOptions,
         end: bool,
     ) -> Result<MessageId, SendError> {
-        self.accept_message(now, stream, part, options, true, end)
+        self.step(now, |it| it.accept_message(now, stream, part, options, true, end))
     }
 
     fn accept_message(
@@ -142,9 +145,8 @@ impl Association {
         is_part: bool,
         end: bool,
     ) -> Result<MessageId, SendError> {
-        self.exhausted = None;
-        let takes = self.state.begins_messages() && !self.ending.is_asked();
-        let ends_one = is_part && self.state.ends_messages() && self.sender.queue.has_open(stream);
+        let takes = self.state.may(permit::BEGIN_MESSAGES) && !self.ending.is_asked();
+        let ends_one = is_part && self.state.may(permit::END_MESSAGES) && self.sender.queue.has_open(stream);
         if !(takes || ends_one) {
             return Err(SendError::Closed);
         }
@@ -169,7 +171,6 @@ impl Association {
             })
         {
             self.sender.refuse(stream, len);
-            self.settle(now);
             return Err(SendError::BufferFull);
         }
         let before = self.sender.queue.bytes();
@@ -192,9 +193,6 @@ impl Association {
         if !self.sender.is_empty() {
             self.notices.on_data();
         }
-        if full {
-            self.settle(now);
-        }
         Ok(id)
     }
 
@@ -216,46 +214,62 @@ impl Association {
     pub fn recv(&mut self, now: Timestamp) -> Option<MessagePart> {
         let part = self.receiver.recv(now);
         match &part {
-            Some(part) => self.on_read(part.ending),
+            Some(part) => self.on_read(now, part.ending),
             None => self.notices.on_read_out(),
         }
         part
     }
 
     /// The application read a message, or a part of one that is its end only if `ending`.
-    fn on_read(&mut self, ending: bool) {
+    fn on_read(&mut self, now: Timestamp, ending: bool) {
         self.counters.messages_received += u64::from(ending);
         if self.receiver.window_update_due() {
-            self.exhausted = None;
-            self.receiver.force_ack();
+            self.step(now, |it| it.receiver.force_ack());
         }
     }
 
     /// Whether each stream on which the peer sends, and that is not read separately yet, is read separately from its next message on, which
     /// [`Event::StreamOpened`] tells. Default false.
     pub fn separate_new_streams(&mut self, now: Timestamp, on: bool) {
-        self.exhausted = None;
-        self.receiver.separate_new(on);
-        self.settle(now);
+        self.step(now, |it| it.receiver.separate_new(on));
     }
 
     /// Ends the association at once (ABORT, RFC 9260 §9.1). The peer receives the first 1,024 bytes of `reason`.
-    pub fn abort(&mut self, _now: Timestamp, reason: Bytes) {
-        self.exhausted = None;
+    pub fn abort(&mut self, now: Timestamp, reason: Bytes) {
         let reason = reason.slice(..reason.len().min(MOST_REASON));
-        self.abort_with(Cause::UserInitiatedAbort(reason), CloseReason::Aborted);
+        let cause = Cause::UserInitiatedAbort(reason);
+        self.step(now, |it| it.abort_with(cause, CloseReason::Aborted));
     }
 
     /// Ends the association at once because this endpoint has not enough resources for it: the ABORT has the cause Out of Resource
     /// (RFC 9260 §3.3.10.4).
-    pub fn refuse(&mut self, _now: Timestamp) {
-        self.exhausted = None;
-        self.abort_with(Cause::OutOfResource, CloseReason::Aborted);
+    pub fn refuse(&mut self, now: Timestamp) {
+        self.step(now, |it| {
+            it.abort_with(Cause::OutOfResource, CloseReason::Aborted)
+        });
     }
 }
 
-/// Consequences of input.
+/// Steps and their consequences.
 impl Association {
+    /// The only way in which an association changes: `work` changes it, and the consequences follow. A method that reads a message or polls
+    /// an event makes none, because it takes out what waits and changes nothing else.
+    #[inline(always)]
+    fn step<R>(&mut self, now: Timestamp, work: impl FnOnce(&mut Self) -> R) -> R {
+        let result = work(self);
+        self.stepped_at = now;
+        let found_nothing = core::mem::take(&mut self.sender.found_nothing);
+        let exhausted = found_nothing && !self.sender.has_news();
+        self.settle(now);
+        self.exhausted = exhausted.then_some(now);
+        result
+    }
+
+    /// A step at the time of the last one, for calls whose effect does not depend on the time.
+    fn change<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
+        self.step(self.stepped_at, work)
+    }
+
     /// Runs a step of the data sender, and applies its effects on the association.
     fn sending<R>(&mut self, now: Timestamp, work: impl FnOnce(&mut Sender, &mut Cx<'_>) -> R) -> R {
         let (assembler, mut cx) = self.parts(now);
@@ -273,14 +287,14 @@ impl Association {
             control: &mut self.control,
             replies_only: self.addresses.is_between_addresses(),
             header: self.identity.header(),
-            search: Search::Open,
+            probe_due: false,
         };
         let cx = Cx {
             now,
             config: &self.config,
             paths: &mut self.paths,
             counters: &mut self.counters,
-            phase: self.state.data_phase(),
+            state: self.state.kind(),
             capabilities: self.capabilities,
             signer: self.authentication.signer(),
         };
@@ -301,7 +315,6 @@ impl Association {
     /// Applies the events in the data sender; usually there are none.
     #[cold]
     fn pass_on(&mut self) {
-        self.exhausted = None;
         let happened = &mut self.sender.happened;
         for undelivered in happened.abandoned.drain(..) {
             self.notices.tell(Event::Abandoned(undelivered));
@@ -327,36 +340,25 @@ impl Association {
     }
 
     /// The consequences of a step: requests and a shutdown that wait for data go on, and the application is told of room in the send buffer,
-    /// of readable messages, and that everything sent is acknowledged. Called at the end of each entry point that may change what is queued,
-    /// outstanding, buffered or readable. `poll_transmit` is one, because the sender abandons messages there. To settle twice changes nothing
-    /// (checked after each drain by [`is_settled`]).
+    /// of readable messages, and that everything sent is acknowledged.
     fn settle(&mut self, now: Timestamp) {
         self.apply_happened();
+        if self.state.is_closed() {
+            return;
+        }
         self.reconfigure(now).advance();
         self.advance_shutdown(now);
         if self.receiver.is_readable() {
             self.notices.on_readable();
         }
         self.notices.tell_streams(self.receiver.take_news());
-        if self.state.begins_messages() && !self.ending.is_asked() {
+        if self.state.may(permit::BEGIN_MESSAGES) && !self.ending.is_asked() {
             self.notices.tell_writable(&mut self.sender);
         }
         if self.sender.is_empty() {
             self.notices.on_dry();
         }
     }
-}
-
-/// Whether no consequence is left of all steps so far. If there is nothing to send either, no other step would come before the next input.
-fn is_settled(of: &mut Association, now: Timestamp) -> bool {
-    let outline = |of: &Association| {
-        let waiting = (of.notices.waiting(), of.control.len());
-        (of.state.kind(), waiting, of.poll_timeout())
-    };
-    let (before, exhausted) = (outline(of), of.exhausted);
-    of.settle(now);
-    of.exhausted = exhausted;
-    outline(of) == before
 }
 
 /// Output.
@@ -370,34 +372,28 @@ impl Association {
         max_datagrams: usize,
     ) -> Option<Transmit> {
         if self.exhausted == Some(now) {
-            debug_assert!(self.search(now, &mut Vec::new(), 1).is_none());
             return None;
         }
-        let transmit = if self.trace.is_on() {
+        if self.trace.is_on() {
             tracing::poll_transmit(self, now, buffer, max_datagrams)
         } else {
-            self.search(now, buffer, max_datagrams)
-        };
-        debug_assert!(transmit.is_some() || is_settled(self, now));
-        transmit
+            self.next_batch(now, buffer, max_datagrams)
+        }
     }
 
     #[inline(always)]
-    fn search(&mut self, now: Timestamp, buffer: &mut Vec<u8>, max_datagrams: usize) -> Option<Transmit> {
+    fn next_batch(&mut self, now: Timestamp, buffer: &mut Vec<u8>, max_datagrams: usize) -> Option<Transmit> {
         loop {
-            if !self.control.has_replies() {
-                self.send_due_probes(now);
-            }
-            let (mut assembler, mut cx) = self.parts(now);
-            let transmit = assembler.build_batch(&mut cx, buffer, max_datagrams);
-            self.exhausted = (assembler.search == Search::Exhausted).then_some(now);
-            self.sender.settle(&mut self.paths);
-            if !self.sender.has_news() {
-                return transmit;
-            }
+            let (transmit, has_news) = self.step(now, |it| {
+                if !it.control.has_replies() {
+                    it.send_due_probes(now);
+                }
+                let (mut assembler, mut cx) = it.parts(now);
+                let transmit = assembler.build_batch(&mut cx, buffer, max_datagrams);
+                (transmit, it.sender.has_news())
+            });
             // Messages were abandoned: a SHUTDOWN or a request may have waited for them, and leaves at once.
-            self.settle(now);
-            if transmit.is_some() {
+            if transmit.is_some() || !has_news {
                 return transmit;
             }
         }
@@ -434,14 +430,13 @@ impl Association {
     /// # Errors
     /// There is no such path, or it is not confirmed.
     pub fn set_primary_path(&mut self, path: PathId) -> Result<(), PathRequestError> {
-        self.exhausted = None;
         if !self.paths.has(path) {
             return Err(PathRequestError::Unknown(path.0));
         }
         if self.paths.path(path).state == PathState::Unconfirmed {
             return Err(PathRequestError::Unconfirmed(path.0));
         }
-        self.paths.set_primary(path);
+        self.change(|it| it.paths.set_primary(path));
         Ok(())
     }
 
@@ -459,10 +454,11 @@ impl Association {
             return Err(PathRequestError::Unknown(path.0));
         }
         settings.validate()?;
-        self.exhausted = None;
-        let (sends_heartbeats, random) = (self.state.sends_heartbeats(), &mut self.random);
-        let path = self.paths.path_mut(path);
-        path.set(now, settings, &self.config, random, sends_heartbeats);
+        self.step(now, |it| {
+            let (sends_heartbeats, random) = (it.state.may(permit::HEARTBEAT), &mut it.random);
+            let path = it.paths.path_mut(path);
+            path.set(now, settings, &it.config, random, sends_heartbeats);
+        });
         Ok(())
     }
 
@@ -474,8 +470,7 @@ impl Association {
         if !self.paths.has(path) {
             return Err(PathRequestError::Unknown(path.0));
         }
-        self.exhausted = None;
-        self.send_heartbeat(now, path);
+        self.step(now, |it| it.send_heartbeat(now, path));
         Ok(())
     }
 
@@ -500,7 +495,7 @@ impl Association {
     /// The address and UDP port of the primary path.
     #[must_use]
     pub fn remote_address(&self) -> SocketAddr {
-        self.paths.path(self.paths.primary()).remote
+        self.paths.path(self.paths.primary()).route.remote
     }
 
     /// The number of outbound streams; before set-up is complete, the number requested.

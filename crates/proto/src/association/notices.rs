@@ -54,11 +54,6 @@ impl Notices {
         self.events.push_back(event);
     }
 
-    /// How many events wait, for the application and for the endpoint.
-    pub(crate) fn waiting(&self) -> [usize; 2] {
-        [self.events.len(), self.endpoint_events.len()]
-    }
-
     /// Reports an ERROR of the peer, unless the application has not yet polled many such events: a peer must not fill the queue. The causes
     /// are copied, so that few bytes do not keep a large datagram in memory.
     pub(crate) fn tell_peer_error(&mut self, causes: &Causes) {
@@ -86,7 +81,7 @@ impl Notices {
     pub(crate) fn tell_path(&mut self, path: &Path) {
         self.tell(Event::PathChanged {
             path: path.id,
-            remote: path.remote,
+            remote: path.route.remote,
             state: path.state,
         });
     }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::inbound::PacketNotes;
 use super::{Association, State};
+use crate::association_state::permit;
 use crate::event::Event;
 use crate::extension::reconfiguration::{Change, Circumstances, Outgoing, Parts, Reconfiguration};
 use crate::path::PathId;
@@ -106,7 +107,6 @@ impl Reconfigure<'_> {
 impl Association {
     /// Requests for changes of the streams (RFC 6525): resets, and more streams.
     pub fn reconfigure(&mut self, now: Timestamp) -> Reconfigure<'_> {
-        self.exhausted = None;
         Reconfigure {
             association: self,
             now,
@@ -135,17 +135,19 @@ fn parts(association: &mut Association) -> (&mut Reconfiguration, Parts<'_>) {
 
 /// The calls of the association.
 impl Reconfigure<'_> {
-    fn request(mut self, change: Change) -> Result<(), ReconfigurationError> {
-        let (reconfiguration, mut parts) = parts(self.association);
-        reconfiguration.request(self.now, change, &mut parts)?;
-        self.pass_on(None);
-        Ok(())
+    fn request(self, change: Change) -> Result<(), ReconfigurationError> {
+        self.association.step(self.now, |it| {
+            let (reconfiguration, mut parts) = parts(it);
+            reconfiguration.request(self.now, change, &mut parts)?;
+            it.reconfigure(self.now).pass_on(None);
+            Ok(())
+        })
     }
 
     /// A RE-CONFIG arrived. Before the COOKIE ACK it is dropped, and after the association has finished: the peer retransmits it.
     pub(super) fn on_chunk(mut self, chunk: &ReConfig, notes: &mut PacketNotes) {
         let association = &mut *self.association;
-        if association.state.is_setting_up() || association.state.has_finished() {
+        if association.state.may(permit::SET_UP) || association.state.has_finished() {
             return;
         }
         association.counters.reconfigs_received += 1;
@@ -178,7 +180,7 @@ impl Reconfigure<'_> {
 
     /// Called after any input.
     pub(super) fn advance(mut self) {
-        if self.association.state.is_setting_up() || self.association.state.is_closed() {
+        if self.association.state.may(permit::SET_UP) || self.association.state.is_closed() {
             return;
         }
         let (reconfiguration, mut parts) = parts(self.association);

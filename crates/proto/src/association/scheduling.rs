@@ -24,9 +24,7 @@ impl Association {
     /// Sets another scheduler, also for messages that are queued. A message that has begun is finished first unless messages interleave.
     /// Priorities and weights that were set are kept for a scheduler that uses them.
     pub fn set_scheduler(&mut self, scheduler: SchedulerKind) {
-        self.exhausted = None;
-        self.sender.queue.set_scheduler(scheduler);
-        on_classes_changed(self);
+        self.set_classes(|queue| queue.set_scheduler(scheduler));
     }
 
     /// Sets the priority class of a stream. Class 0, the default, is the most urgent. While a stream of one class has data, no stream of
@@ -36,10 +34,8 @@ impl Association {
     /// # Errors
     /// There is no such stream, or the scheduler is not [`SchedulerKind::Priority`].
     pub fn set_stream_priority(&mut self, stream: StreamId, priority: u16) -> Result<(), SchedulingError> {
-        self.exhausted = None;
         check_priorities(&self.sender.queue, stream)?;
-        self.sender.queue.set_priorities(stream, stream, priority);
-        on_classes_changed(self);
+        self.set_classes(|queue| queue.set_priorities(stream, stream, priority));
         Ok(())
     }
 
@@ -49,12 +45,10 @@ impl Association {
     /// # Errors
     /// As [`Association::set_stream_priority`]; nothing was changed then. An empty range changes nothing.
     pub fn set_equal_priorities(&mut self, streams: RangeInclusive<StreamId>) -> Result<(), SchedulingError> {
-        self.exhausted = None;
         let (first, last) = (*streams.start(), *streams.end());
         check_priorities(&self.sender.queue, first.max(last))?;
         if first <= last {
-            self.sender.queue.set_equals(first, last);
-            on_classes_changed(self);
+            self.set_classes(|queue| queue.set_equals(first, last));
         }
         Ok(())
     }
@@ -65,10 +59,8 @@ impl Association {
     /// # Errors
     /// The scheduler is not [`SchedulerKind::Priority`].
     pub fn enable_default_priorities(&mut self) -> Result<(), SchedulingError> {
-        self.exhausted = None;
         check_priorities(&self.sender.queue, StreamId(0))?;
-        self.sender.queue.reset_priorities(true);
-        on_classes_changed(self);
+        self.set_classes(|queue| queue.reset_priorities(true));
         Ok(())
     }
 
@@ -77,10 +69,8 @@ impl Association {
     /// # Errors
     /// The scheduler is not [`SchedulerKind::Priority`].
     pub fn disable_priorities(&mut self) -> Result<(), SchedulingError> {
-        self.exhausted = None;
         check_priorities(&self.sender.queue, StreamId(0))?;
-        self.sender.queue.reset_priorities(false);
-        on_classes_changed(self);
+        self.set_classes(|queue| queue.reset_priorities(false));
         Ok(())
     }
 
@@ -96,14 +86,13 @@ impl Association {
     /// # Errors
     /// There is no such stream, the weight is 0, or the scheduler is not [`SchedulerKind::WeightedFairQueueing`].
     pub fn set_stream_weight(&mut self, stream: StreamId, weight: u16) -> Result<(), SchedulingError> {
-        self.exhausted = None;
         check_stream(&self.sender.queue, stream)?;
         match self.scheduler() {
             SchedulerKind::WeightedFairQueueing => {}
             other => return Err(SchedulingError::NoWeights(other)),
         }
         let weight = NonZeroU16::new(weight).ok_or(SchedulingError::ZeroWeight)?;
-        self.sender.queue.set_weight(stream, weight);
+        self.change(|it| it.sender.queue.set_weight(stream, weight));
         Ok(())
     }
 
@@ -114,11 +103,13 @@ impl Association {
     }
 }
 
-/// The streams of changed classes may have room in the send buffer now.
-fn on_classes_changed(of: &mut Association) {
-    of.sender.sort_buffer();
-    if of.state.begins_messages() && !of.ending.is_asked() {
-        of.notices.tell_writable(&mut of.sender);
+impl Association {
+    /// Changes the classes of streams, which may have room in the send buffer then.
+    fn set_classes(&mut self, change: impl FnOnce(&mut SendQueue)) {
+        self.change(|it| {
+            change(&mut it.sender.queue);
+            it.sender.sort_buffer();
+        });
     }
 }
 

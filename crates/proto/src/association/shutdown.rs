@@ -130,12 +130,14 @@ impl Association {
     /// everything is acknowledged. Before set-up is complete the request is remembered. A message begun with [`Association::send_part`]
     /// must still be ended.
     pub fn shutdown(&mut self, now: Timestamp) {
-        self.exhausted = None;
-        if self.state.is_closed() {
-            return;
+        if !self.state.is_closed() {
+            self.step(now, |it| it.begin_shutdown(now));
         }
+    }
+
+    /// The application asks for the shutdown, or the association is idle. It advances when the step settles.
+    pub(super) fn begin_shutdown(&mut self, now: Timestamp) {
         self.ending.ask(now, self.sender.buffer.bytes());
-        self.settle(now);
     }
 
     /// Sends SHUTDOWN or SHUTDOWN ACK as soon as no data is queued or outstanding.

@@ -1,10 +1,9 @@
 //! The states of RFC 9260 §4, each with the data that only it needs.
 
 use super::handshake::{CookieEchoed, SetUp};
+use crate::association_state::AssociationState;
 use crate::control::Request;
 use crate::event::CloseReason;
-pub use crate::stats::AssociationState;
-use crate::transmit::DataPhase;
 
 /// The states, with their data.
 #[derive(Debug)]
@@ -54,77 +53,13 @@ impl State {
         }
     }
 
-    /// The data that the sender may send in this state.
-    pub(crate) fn data_phase(&self) -> DataPhase {
-        match self {
-            Self::Closed => DataPhase::Closed,
-            Self::CookieWait(_) => DataPhase::SettingUp,
-            Self::CookieEchoed(_) => DataPhase::CookieEchoed,
-            Self::Established => DataPhase::Open,
-            Self::ShutdownPending | Self::ShutdownReceived => DataPhase::Ending,
-            Self::ShutdownSent(_) | Self::ShutdownAckSent(_) => DataPhase::Over,
-        }
-    }
-
-    /// Whether DATA may be sent, and acknowledgements of it are processed (§4, §6).
-    pub(crate) fn sends_data(&self) -> bool {
-        matches!(
-            self,
-            Self::CookieEchoed(_) | Self::Established | Self::ShutdownPending | Self::ShutdownReceived
-        )
-    }
-
-    /// Whether received DATA is processed (§6, §9.2).
-    pub(crate) fn takes_data(&self) -> bool {
-        matches!(
-            self,
-            Self::Established | Self::ShutdownPending | Self::ShutdownSent(_)
-        )
-    }
-
-    /// Whether received DATA or acknowledgements of DATA are processed.
-    pub(crate) fn takes_any_data(&self) -> bool {
-        self.takes_data() || self.sends_data()
-    }
-
-    /// Whether the application may begin messages.
-    pub(crate) fn begins_messages(&self) -> bool {
-        self.is_setting_up() || matches!(self, Self::Established)
-    }
-
-    /// Whether the application may end a message that it began before.
-    pub(crate) fn ends_messages(&self) -> bool {
-        self.is_setting_up() || matches!(self, Self::ShutdownPending | Self::ShutdownReceived)
-    }
-
-    /// Whether heartbeats are sent (§8.3).
-    pub(crate) fn sends_heartbeats(&self) -> bool {
-        matches!(
-            self,
-            Self::Established | Self::ShutdownPending | Self::ShutdownReceived | Self::ShutdownSent(_)
-        )
-    }
-
-    /// Whether an ASCONF that was sent before is still retransmitted and acknowledged. RFC 5061 §5.1.1 C4 leaves out SHUTDOWN-ACK-SENT: an
-    /// endpoint without another address could then never send its SHUTDOWN ACK.
-    pub(crate) fn completes_asconf(&self) -> bool {
-        self.sends_heartbeats() || matches!(self, Self::ShutdownAckSent(_))
-    }
-
-    /// Whether path MTU probes are sent.
-    pub(crate) fn probes_paths(&self) -> bool {
-        matches!(
-            self,
-            Self::Established | Self::ShutdownPending | Self::ShutdownReceived
-        )
+    /// Whether the state permits this, or one of these.
+    pub(crate) fn may(&self, permits: u8) -> bool {
+        self.kind().may(permits)
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         matches!(self, Self::Closed)
-    }
-
-    pub(crate) fn is_setting_up(&self) -> bool {
-        matches!(self, Self::CookieWait(_) | Self::CookieEchoed(_))
     }
 
     /// Whether everything is acknowledged both ways, and only the peer's SHUTDOWN COMPLETE is missing (§9.2).

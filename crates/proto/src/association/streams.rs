@@ -31,9 +31,9 @@ impl Stream<'_> {
     /// wait already. With `false`, [`Association::recv`] returns them again. Unread messages of any stream fill the one receive window of
     /// the association.
     pub fn set_separate(&mut self, separate: bool) {
-        self.association.exhausted = None;
-        self.association.receiver.set_separate(self.id, separate);
-        self.association.settle(self.now);
+        let id = self.id;
+        self.association
+            .step(self.now, |it| it.receiver.set_separate(id, separate));
     }
 
     /// The next message, or part of a message, of this stream, which is read separately ([`Stream::set_separate`]); otherwise as
@@ -41,7 +41,7 @@ impl Stream<'_> {
     pub fn recv(&mut self) -> Option<StreamItem> {
         let item = self.association.receiver.recv_from(self.now, self.id);
         if let Some(StreamItem::Part(part)) = &item {
-            self.association.on_read(part.ending);
+            self.association.on_read(self.now, part.ending);
         }
         item
     }
@@ -58,7 +58,9 @@ impl Stream<'_> {
     /// # Errors
     /// [`SendError::InvalidStream`].
     pub fn set_buffered_amount_low_threshold(&mut self, threshold: Option<usize>) -> Result<(), SendError> {
-        let queue = &mut self.association.sender.queue;
-        queue.set_buffered_amount_low_threshold(self.id, threshold)
+        let id = self.id;
+        self.association.step(self.now, |it| {
+            it.sender.queue.set_buffered_amount_low_threshold(id, threshold)
+        })
     }
 }

@@ -6,6 +6,7 @@ use anabranch_wire::chunk::kind;
 use bytes::Bytes;
 
 use super::{Association, State};
+use crate::association_state::permit;
 use crate::control::Request;
 use crate::event::{CloseReason, Event};
 use crate::extension::dynamic_addresses::Requests;
@@ -20,13 +21,13 @@ impl Association {
         if self.state.is_closed() {
             return None;
         }
-        let heartbeats = self.state.sends_heartbeats();
-        let probes = self.state.probes_paths();
+        let heartbeats = self.state.may(permit::HEARTBEAT);
+        let probes = self.state.may(permit::PROBE);
         self.paths
             .iter()
             .flat_map(|path| {
                 [
-                    path.t3,
+                    path.timers.t3(),
                     path.heartbeat.due.filter(|_| heartbeats),
                     path.probe_due().filter(|_| probes),
                     self.sender.loss_timer_due(&self.paths, path.id),
@@ -37,7 +38,8 @@ impl Association {
                 self.addresses.requests().and_then(Requests::due),
                 self.ending.due(),
                 self.ending.idle_due(&self.state, self.sender.is_empty()),
-                self.reconfiguration.due(self.state.takes_any_data()),
+                self.reconfiguration
+                    .due(self.state.may(permit::SEND_DATA | permit::TAKE_DATA)),
                 self.receiver.ack_deadline(),
                 self.sender.deadline(&self.config),
             ])
@@ -47,10 +49,12 @@ impl Association {
 
     /// Handles all timers that have expired. An early call has no effect.
     pub fn handle_timeout(&mut self, now: Timestamp) {
-        self.exhausted = None;
-        if self.state.is_closed() {
-            return;
+        if !self.state.is_closed() {
+            self.step(now, |it| it.on_timers(now));
         }
+    }
+
+    fn on_timers(&mut self, now: Timestamp) {
         let is_due = |deadline: Option<Timestamp>| deadline.is_some_and(|deadline| deadline <= now);
         if is_due(self.receiver.ack_deadline()) {
             self.receiver.on_ack_timer(now);
@@ -67,9 +71,12 @@ impl Association {
         }
         if is_due(self.ending.idle_due(&self.state, self.sender.is_empty())) {
             self.notices.tell(Event::IdleTimeout);
-            self.shutdown(now);
+            self.begin_shutdown(now);
         }
-        if is_due(self.reconfiguration.due(self.state.takes_any_data())) {
+        if is_due(
+            self.reconfiguration
+                .due(self.state.may(permit::SEND_DATA | permit::TAKE_DATA)),
+        ) {
             self.reconfigure(now).on_timer();
         }
         self.sender.on_window_probe_timer(now);
@@ -79,15 +86,13 @@ impl Association {
         self.sending(now, Sender::on_loss_timers);
         for index in 0..self.paths.len() {
             let id = PathId(index as u8);
-            let t3 = &mut self.paths.path_mut(id).t3;
-            if t3.take_if(|due| *due <= now).is_some() {
+            if self.paths.path_mut(id).timers.take_expired(now) {
                 self.on_t3(now, id);
             }
         }
-        if self.state.sends_heartbeats() {
+        if self.state.may(permit::HEARTBEAT) {
             self.on_heartbeat_timers(now);
         }
-        self.settle(now);
     }
 
     /// The timer of the request that waits for its answer expired: T1-init or T1-cookie (§5.1, §6.3.3), or T2-shutdown (§9.2).
@@ -98,7 +103,7 @@ impl Association {
             state => state.request().map_or(PathId(0), Request::path),
         };
         let again = self.state.request_mut().is_some_and(Request::retransmit);
-        let setting_up = self.state.is_setting_up();
+        let setting_up = self.state.may(permit::SET_UP);
         if setting_up && !again {
             self.close(CloseReason::SetUpTimedOut);
             return;
@@ -106,7 +111,7 @@ impl Association {
         let path = self.paths.path_mut(id);
         path.rtt.back_off();
         if setting_up {
-            path.try_other_port();
+            path.route.try_other_port();
             self.send_set_up_chunk(now);
         } else if self.on_path_error(now, id, true) {
             self.send_shutdown_chunk(now);
@@ -116,7 +121,7 @@ impl Association {
     /// T3-rtx expired (§6.3.3, §7.2.3, §8.1, §8.2).
     pub(super) fn on_t3(&mut self, now: Timestamp, id: PathId) {
         let dropped = self.sending(now, |sender, cx| sender.on_t3(cx, id));
-        let counts = !dropped && !self.state.is_setting_up();
+        let counts = !dropped && !self.state.may(permit::SET_UP);
         if !counts || self.on_path_error(now, id, true) {
             self.sending(now, |sender, cx| sender.after_t3(cx, id, dropped));
         }
@@ -185,7 +190,7 @@ impl Association {
 
     /// Queues the path MTU probes that are due.
     pub(super) fn send_due_probes(&mut self, now: Timestamp) {
-        if !self.state.probes_paths() {
+        if !self.state.may(permit::PROBE) {
             return;
         }
         let is_due = |path: &Path| path.probe_due().is_some_and(|due| due <= now);

@@ -47,7 +47,7 @@ fn look(of: &mut Association, now: Timestamp, what: impl FnOnce(&mut TraceLog, &
 #[cold]
 pub(super) fn handle_packet(of: &mut Association, now: Timestamp, inbound: Inbound) {
     look(of, now, |log, seen| log.on_arrival(seen, &inbound));
-    of.take_packet(now, inbound);
+    of.step(now, |of| of.take_packet(now, inbound));
     look(of, now, TraceLog::observe);
 }
 
@@ -74,7 +74,7 @@ pub(super) fn poll_transmit(
     buffer: &mut Vec<u8>,
     max_datagrams: usize,
 ) -> Option<Transmit> {
-    let transmit = of.search(now, buffer, max_datagrams);
+    let transmit = of.next_batch(now, buffer, max_datagrams);
     look(of, now, |log, seen| {
         log.observe(seen);
         match &transmit {

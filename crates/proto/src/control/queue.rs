@@ -71,11 +71,6 @@ impl ControlQueue {
         self.chunks.iter().any(|waiting| is_one(&waiting.chunk))
     }
 
-    /// How many chunks and packets wait.
-    pub(crate) fn len(&self) -> usize {
-        self.chunks.len() + self.replies.len() + self.probes.len()
-    }
-
     pub(crate) fn pop(&mut self) -> Option<Waiting> {
         self.chunks.pop_front()
     }

@@ -290,7 +290,7 @@ impl World {
             .collect();
         self.path.rtt.on_acknowledged(self.now, sent_at);
         self.path.on_progress(self.now, false);
-        self.path.single_packet = false;
+        self.path.timers.single_packet = false;
         self.timed_out = false;
         self.timeout = self.now + self.path.rtt.rto();
         let lost_bytes = self.lose(&lost);
@@ -360,8 +360,8 @@ impl World {
         // A second timeout in a row is not undone.
         let first = !core::mem::replace(&mut self.timed_out, true);
         self.disproving = lost.first().filter(|_| first).map(|(no, _)| (lost.len(), *no));
-        self.path.recovery = None;
-        self.path.single_packet = true;
+        self.path.gates.recovery = None;
+        self.path.timers.single_packet = true;
         let report = Report {
             lost: lost_bytes,
             advanced: false,

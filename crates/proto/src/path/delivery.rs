@@ -1,4 +1,4 @@
-//! Measured delivery rate and loss of a path, from which path schedulers estimate when a packet would arrive
+//! Counts of the data that a path carried, and the measured delivery rate and loss, from which path schedulers estimate when a packet would arrive
 //! (draft-tuexen-tsvwg-sctp-multipath).
 
 use core::time::Duration;
@@ -9,8 +9,13 @@ use crate::time::Timestamp;
 const ROUNDS: usize = 8;
 
 /// Delivery rates and loss of a path, measured by acknowledgements.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Delivery {
+    /// When DATA last left, and whether the idle decay of §7.2.1 has begun since.
+    pub(super) idle: Idle,
+    pub(crate) timeouts: u64,
+    pub(crate) fast_recoveries: u64,
+    pub(super) data_bytes_sent: u64,
     /// Bytes acknowledged since this measurement began.
     acked: usize,
     begun: Option<Timestamp>,
@@ -22,9 +27,49 @@ pub(crate) struct Delivery {
     lost: u64,
 }
 
+/// The time since which a path has carried no DATA (§7.2.1).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Idle {
+    pub(super) since: Timestamp,
+    pub(super) decayed: bool,
+}
+
 impl Delivery {
-    pub(crate) fn on_sent(&mut self) {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self {
+            idle: Idle {
+                since: now,
+                decayed: false,
+            },
+            timeouts: 0,
+            fast_recoveries: 0,
+            data_bytes_sent: 0,
+            acked: 0,
+            begun: None,
+            rates: [0.0; ROUNDS],
+            round: 0,
+            sent: 0,
+            retransmitted: 0,
+            lost: 0,
+        }
+    }
+
+    /// The same counts and rates on another route, which has carried nothing since `now`.
+    pub(super) fn moved(&self, now: Timestamp) -> Self {
+        Self {
+            idle: Self::new(now).idle,
+            ..self.clone()
+        }
+    }
+
+    /// A DATA chunk left with this many bytes of user data.
+    pub(super) fn on_sent(&mut self, now: Timestamp, payload: usize) {
+        self.idle = Idle {
+            since: now,
+            decayed: false,
+        };
         self.sent += 1;
+        self.data_bytes_sent += payload as u64;
     }
 
     /// One of the chunks that were sent is a retransmission.
@@ -79,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_highest_rate_of_the_last_rounds() {
-        let mut delivery = Delivery::default();
+        let mut delivery = Delivery::new(Timestamp::ZERO);
         let trip = Duration::from_millis(100);
         assert_eq!(delivery.rate(), None);
         for step in 0..=10 {
@@ -94,10 +139,14 @@ mod tests {
 
     #[test]
     fn a_path_without_history_is_in_the_middle() {
-        let (fresh, mut good, mut bad) = (Delivery::default(), Delivery::default(), Delivery::default());
+        let (fresh, mut good, mut bad) = (
+            Delivery::new(Timestamp::ZERO),
+            Delivery::new(Timestamp::ZERO),
+            Delivery::new(Timestamp::ZERO),
+        );
         for _ in 0..1000 {
-            good.on_sent();
-            bad.on_sent();
+            good.on_sent(Timestamp::ZERO, 0);
+            bad.on_sent(Timestamp::ZERO, 0);
         }
         bad.on_lost(50);
         assert!(good.loss() < fresh.loss() && fresh.loss() < bad.loss());

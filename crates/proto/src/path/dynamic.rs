@@ -15,16 +15,13 @@ impl Path {
     /// The numbers of transmissions continue, and the statistics.
     pub(super) fn move_to(&mut self, local: Option<IpAddr>, config: &Config, now: Timestamp, seed: u64) {
         debug_assert!(self.flight.is_empty());
-        let mut moved = Self::new(self.id, local, self.remote, config, now, seed);
+        let mut moved = Self::new(self.id, local, self.route.remote, config, now, seed);
         moved.flight = core::mem::take(&mut self.flight);
-        moved.ports = self.ports;
+        moved.route = self.route.moved_to(local);
         moved.state = self.state;
         moved.heartbeat = core::mem::take(&mut self.heartbeat);
-        moved.timeouts = self.timeouts;
-        moved.fast_recoveries = self.fast_recoveries;
-        moved.data_bytes_sent = self.data_bytes_sent;
         moved.keep_settings_of(self, config);
-        moved.delivery = core::mem::take(&mut self.delivery);
+        moved.delivery = self.delivery.moved(now);
         if moved.state != PathState::Unconfirmed {
             moved.state = PathState::Active;
         }
@@ -35,12 +32,12 @@ impl Path {
 impl Paths {
     /// Whether there is a path with this number now.
     pub(crate) fn has(&self, id: PathId) -> bool {
-        self.contains(id) && !self.path(id).removed
+        self.contains(id) && !self.path(id).route.removed
     }
 
     /// The paths that were not removed.
     pub(crate) fn present(&self) -> impl Iterator<Item = &Path> {
-        self.iter().filter(|path| !path.removed)
+        self.iter().filter(|path| !path.route.removed)
     }
 
     /// The number of paths that were not removed.
@@ -50,7 +47,7 @@ impl Paths {
 
     /// The addresses of the peer: those with a path, and those without.
     pub(crate) fn peer_addresses(&self) -> impl Iterator<Item = IpAddr> {
-        let with_path = self.present().map(|path| path.remote.ip());
+        let with_path = self.present().map(|path| path.route.remote.ip());
         with_path.chain(self.unused().iter().copied())
     }
 
@@ -63,7 +60,11 @@ impl Paths {
         remote: SocketAddr,
         arrived_at: Option<IpAddr>,
     ) -> Option<PathId> {
-        let in_use = |local| self.present().filter(|path| path.local == Some(local)).count();
+        let in_use = |local| {
+            self.present()
+                .filter(|path| path.route.local == Some(local))
+                .count()
+        };
         let listed = &config.local_addresses;
         let local = config
             .paired_with(remote.ip())
@@ -90,13 +91,11 @@ impl Paths {
     pub(crate) fn remove(&mut self, id: PathId) {
         let path = self.path_mut(id);
         debug_assert!(path.flight.is_empty());
-        path.removed = true;
+        path.route.removed = true;
         path.state = PathState::Inactive;
-        path.t3 = None;
+        path.timers.stop();
         path.heartbeat = super::Heartbeat::default();
-        path.probe_now = false;
-        path.retransmit_now = false;
-        path.data_arrived = None;
+        path.route.data_arrived = None;
         self.on_removed(id);
     }
 
@@ -109,8 +108,9 @@ impl Paths {
     /// The path of a packet that leaves from this local address: the one that data takes, if the address reaches it; otherwise another one.
     /// After a transmission on `last`, another active one if there is one. `None` if the address reaches none.
     pub(crate) fn destination_from(&self, local: IpAddr, last: Option<PathId>) -> Option<PathId> {
-        let reaches =
-            |path: &&Path| !path.removed && local_address_among(&[local], path.remote.ip(), |_| 0).is_some();
+        let reaches = |path: &&Path| {
+            !path.route.removed && local_address_among(&[local], path.route.remote.ip(), |_| 0).is_some()
+        };
         let first = last.map_or_else(|| self.data_path(), |last| self.other_than(last));
         let others = self.present().map(|path| path.id);
         let mut candidates = [first].into_iter().chain(others).map(|id| self.path(id));
@@ -119,10 +119,10 @@ impl Paths {
 
     /// Of these local addresses, the one for a path: as set-up chooses among the addresses that it lists. `None` if none can be used.
     pub(crate) fn local_among(&self, id: PathId, addresses: &[IpAddr], config: &Config) -> Option<IpAddr> {
-        let remote = self.path(id).remote.ip();
+        let remote = self.path(id).route.remote.ip();
         let in_use = |local| {
             let others = self.present().filter(|path| path.id != id);
-            others.filter(|path| path.local == Some(local)).count()
+            others.filter(|path| path.route.local == Some(local)).count()
         };
         let paired = config
             .paired_with(remote)

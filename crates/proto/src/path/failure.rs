@@ -10,7 +10,7 @@ impl Path {
     /// The path did not answer: counts an error. Returns whether the state changed.
     pub(crate) fn on_error(&mut self, limits: &RetransmissionConfig) -> bool {
         self.error_count += 1;
-        self.try_other_port();
+        self.route.try_other_port();
         let doubtful = |limit: u32| self.error_count > limit && self.state == PathState::Active;
         let state = if self.state == PathState::Unconfirmed {
             // The address may not be the peer's, and stays unconfirmed until it answers (§5.4).
@@ -28,12 +28,12 @@ impl Path {
     /// Data sent on this path or a heartbeat was acknowledged, or set-up used the path. Returns whether the state changed. `arrived_here`:
     /// the last packet arrived on this path.
     pub(crate) fn on_answered(&mut self, arrived_here: bool) -> bool {
-        if self.removed {
+        if self.route.removed {
             return false;
         }
         self.error_count = 0;
         if arrived_here {
-            self.on_answer();
+            self.route.on_answer();
         }
         core::mem::replace(&mut self.state, PathState::Active) != PathState::Active
     }

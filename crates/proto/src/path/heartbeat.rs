@@ -77,7 +77,7 @@ impl Path {
             nonce: random.next_u64(),
         };
         self.heartbeat.pending = Some(info);
-        self.on_asked();
+        self.route.on_asked();
         if config.retransmissions.fails_potentially() {
             self.heartbeat.due = Some(now + self.rtt.rto());
         } else {
@@ -139,7 +139,7 @@ impl Paths {
     pub(crate) fn needs_heartbeat(&self, id: PathId) -> bool {
         let path = self.path(id);
         match path.state {
-            _ if path.removed => false,
+            _ if path.route.removed => false,
             PathState::Active => !path.flight.measures(),
             // Data goes there only if no path is active, and then tests the path (RFC 7829 §3.2 item 6).
             PathState::PotentiallyFailed => path.flight.is_empty() || self.data_path() != id,

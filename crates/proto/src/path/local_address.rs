@@ -13,9 +13,12 @@ impl Paths {
     /// only address.
     pub(crate) fn adopt_local_address(&mut self, config: &Config, inbound: &Inbound) {
         let listed = !config.local_addresses.is_empty();
-        for path in self.iter_mut().filter(|path| !listed || path.local.is_none()) {
-            let local = set_up_address(config, inbound, path.remote.ip());
-            path.local = local.or(path.local);
+        for path in self
+            .iter_mut()
+            .filter(|path| !listed || path.route.local.is_none())
+        {
+            let local = set_up_address(config, inbound, path.route.remote.ip());
+            path.route.local = local.or(path.route.local);
         }
     }
 
@@ -28,10 +31,10 @@ impl Paths {
         addresses: &[IpAddr],
     ) -> Vec<SocketAddr> {
         let first = self.path(PathId(0));
-        let (set_up, first) = (first.local, first.remote);
+        let (set_up, first) = (first.route.local, first.route.remote);
         let mut added = Vec::new();
         for address in addresses {
-            let in_use = |local| self.iter().filter(|path| path.local == Some(local)).count();
+            let in_use = |local| self.iter().filter(|path| path.route.local == Some(local)).count();
             let local = local_address_for(config, *address, set_up, in_use);
             // The UDP port is that of the first path; so is the interface for a link-local address.
             let mut remote = first;

@@ -8,12 +8,15 @@ mod delivery;
 mod dynamic;
 mod failure;
 mod flight;
+mod gates;
 mod heartbeat;
 mod local_address;
+mod loss_timers;
 mod multipath;
 mod pmtu;
 mod probe;
 mod rate;
+mod route;
 mod rtt;
 mod selection;
 mod settings;
@@ -24,6 +27,7 @@ use std::net::{IpAddr, SocketAddr};
 pub(crate) use flight::{Fate, Flight, FlightProgress, SendNo, Sending};
 pub(crate) use heartbeat::{Heartbeat, HeartbeatAnswer, HeartbeatInfo};
 pub(crate) use local_address::set_up_address;
+pub(crate) use loss_timers::LossTimers;
 pub(crate) use multipath::{Choice, Offer};
 pub(crate) use pmtu::Pmtu;
 pub(crate) use rtt::Rtt;
@@ -34,32 +38,24 @@ use crate::config::Config;
 use crate::congestion::{AnyController, Member, ProportionalRateReduction, RecoveryAck};
 use crate::controller::{Controller, LostPacket, RateSample, Reduction, Report, SentPacket};
 use crate::extension::early_copies::CopiesInFlight;
-use crate::extension::stream_priority::DelayBound;
 use crate::message::Persistence;
-use crate::pacing::{Burst, Pacer};
 pub(crate) use crate::path_id::{PathId, PathState};
 use crate::seq::ExtendedTsn;
 use crate::stats::{EcnPathStats, PathStats};
 use crate::time::Timestamp;
-use delivery::Delivery;
+use delivery::{Delivery, Idle};
+use gates::Gates;
 use rate::RateSampler;
+use route::Route;
 
 /// One path.
 #[derive(Debug)]
 pub(crate) struct Path {
     pub(crate) id: PathId,
-    /// The local address from which packets leave; `None` leaves the choice to routing, before the peer knows any local address.
-    pub(crate) local: Option<IpAddr>,
-    /// The remote address and its encapsulation port, which may change (RFC 6951 §5.4).
-    pub(crate) remote: SocketAddr,
-    ports: Ports,
-    /// The peer does not have the address any more (RFC 5061): nothing is sent here.
-    pub(crate) removed: bool,
+    pub(crate) route: Route,
     pub(crate) state: PathState,
     pub(crate) rtt: Rtt,
     pub(crate) control: AnyController,
-    /// With a delay bound for less urgent data: how much may be in flight for such data to leave.
-    pub(crate) delay_bound: Option<DelayBound>,
     pub(crate) parameters: PathParameters,
     pub(crate) pmtu: Pmtu,
     pub(crate) heartbeat: Heartbeat,
@@ -68,67 +64,11 @@ pub(crate) struct Path {
     pub(crate) copies: CopiesInFlight,
     /// The error counter: consecutive errors (§8.2).
     pub(crate) error_count: u32,
-    /// When T3-rtx expires, while it runs (§6.3.2).
-    pub(crate) t3: Option<Timestamp>,
-    /// After T3-rtx: at most one packet in flight until data is acknowledged (§7.2.1).
-    pub(crate) single_packet: bool,
-    /// The next packet with data leaves whatever the congestion window, as a tail loss probe (RFC 8985 §7.3).
-    pub(crate) probe_now: bool,
-    /// The probe timeout has expired since data was last acknowledged: the next timer to expire is T3-rtx.
-    probed: bool,
-    /// When data was last sent, or T3-rtx expired: the probe timeout counts from here.
-    probe_from: Timestamp,
-    /// When data was last newly acknowledged.
-    answered_at: Timestamp,
-    /// The peer seems to delay the acknowledgement of a single packet, although the packet has the I bit.
-    acks_late: bool,
-    /// The last packet with data left while nothing else was in flight.
-    lone: bool,
-    /// The next packet of retransmissions leaves whatever the congestion window and the pacer, after fast retransmit (§7.2.4 step 3) or T3-rtx
-    /// (§6.3.3 E3).
-    pub(crate) retransmit_now: bool,
-    pub(crate) burst: Burst,
-    pub(crate) pacer: Pacer,
+    pub(crate) timers: LossTimers,
+    pub(crate) gates: Gates,
     /// Delivery rates, if the controller wants them.
     pub(crate) rate: Option<RateSampler>,
-    /// During recovery with proportional rate reduction (RFC 9937): how much may leave.
-    pub(crate) recovery: Option<ProportionalRateReduction>,
-    /// When DATA last left, and whether the idle decay of §7.2.1 has begun since.
-    pub(crate) idle: Idle,
-    /// T3-rtx expirations since data was last acknowledged on this path. A HEARTBEAT ACK does not reset this counter.
-    pub(crate) silent_timeouts: u32,
-    pub(crate) timeouts: u64,
-    pub(crate) fast_recoveries: u64,
-    pub(crate) data_bytes_sent: u64,
     pub(crate) delivery: Delivery,
-    /// When DATA last arrived on this path, if that is recorded.
-    pub(crate) data_arrived: Option<Timestamp>,
-}
-
-/// Encapsulation ports of a peer's address (RFC 6951 §5.4). A packet that an attacker replays from another port moves the port in use. If
-/// both endpoints are misled in this way, no packet would arrive any more that moves the ports back.
-#[derive(Clone, Copy, Debug)]
-struct Ports {
-    /// The source port of the last packet.
-    arrived: u16,
-    /// The source port of the last packet that answered this endpoint.
-    answered: u16,
-    /// The port to which the packet went that the running T3-rtx or the pending heartbeat is about.
-    asked: u16,
-}
-
-/// The longest time for which a receiver is expected to delay an acknowledgement. RFC 9260 §6.2 allows 500 ms; the RFC and
-/// implementations use 200 ms.
-const MOST_ACK_DELAY: Duration = Duration::from_millis(200);
-
-/// The shortest probe timeout. With a shorter one the peer's own timers would decide.
-const LEAST_PROBE_TIMEOUT: Duration = Duration::from_millis(5);
-
-/// The time since which a path has carried no DATA (§7.2.1).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Idle {
-    since: Timestamp,
-    decayed: bool,
 }
 
 impl Path {
@@ -146,90 +86,29 @@ impl Path {
         let samples = control.wants_rate_samples();
         Self {
             id,
-            local,
-            remote,
-            ports: Ports {
-                arrived: remote.port(),
-                answered: remote.port(),
-                asked: remote.port(),
-            },
-            removed: false,
+            route: Route::new(local, remote),
             state: PathState::Unconfirmed,
             rtt: Rtt::new(&config.rto),
             control,
-            pacer: Pacer::default(),
             rate: samples.then(RateSampler::default),
-            recovery: None,
-            delay_bound: config
-                .low_priority_delay
-                .map(|target| DelayBound::new(target, now)),
+            gates: Gates::new(config, now),
             parameters: PathParameters::new(config),
             pmtu,
             heartbeat: Heartbeat::default(),
             flight: Flight::default(),
             copies: CopiesInFlight::default(),
             error_count: 0,
-            t3: None,
-            single_packet: false,
-            probe_now: false,
-            probed: false,
-            probe_from: now,
-            answered_at: now,
-            acks_late: false,
-            lone: false,
-            retransmit_now: false,
-            burst: Burst::default(),
-            idle: Idle {
-                since: now,
-                decayed: false,
-            },
-            silent_timeouts: 0,
-            timeouts: 0,
-            fast_recoveries: 0,
-            data_bytes_sent: 0,
-            delivery: Delivery::default(),
-            data_arrived: None,
+            timers: LossTimers::new(now),
+            delivery: Delivery::new(now),
         }
-    }
-
-    /// A packet with a valid tag came from this port: later packets go there (RFC 6951 §5.4).
-    pub(crate) fn on_arrival(&mut self, udp_port: u16) {
-        self.ports.arrived = udp_port;
-        self.remote.set_port(udp_port);
-    }
-
-    /// The last packet received on this path answered this endpoint.
-    pub(crate) fn on_answer(&mut self) {
-        self.ports.answered = self.ports.arrived;
-    }
-
-    /// No answer arrived: uses the port of the last answer and the port of the last packet alternately. A port to which nothing has gone that
-    /// wants an answer stays in use: it is that of a packet which has arrived since.
-    pub(crate) fn try_other_port(&mut self) {
-        let Ports {
-            arrived,
-            answered,
-            asked,
-        } = self.ports;
-        let arrived_failed = self.remote.port() == arrived;
-        if self.remote.port() == asked {
-            self.remote
-                .set_port(if arrived_failed { answered } else { arrived });
-        }
-        self.on_asked();
-    }
-
-    /// A packet that wants an answer goes to the present port.
-    pub(crate) fn on_asked(&mut self) {
-        self.ports.asked = self.remote.port();
     }
 
     /// Whether the congestion window lets another packet with DATA out (§6.1 B).
     #[inline(always)]
     pub(crate) fn has_cwnd_room(&self) -> bool {
-        let waits = self.single_packet && !self.flight.is_empty();
+        let waits = self.timers.single_packet && !self.flight.is_empty();
         let room = self.bytes_in_network() < self.window() && !waits;
-        (room || self.probe_now) && self.flight.has_numbers()
+        (room || self.timers.probe_now) && self.flight.has_numbers()
     }
 
     /// Bytes in flight, with copies. Copies alone never close the window, because only later acknowledgements settle them.
@@ -244,7 +123,7 @@ impl Path {
     /// The most bytes in flight: the congestion window, or during recovery the limit of proportional rate reduction.
     #[inline(always)]
     pub(crate) fn window(&self) -> usize {
-        match &self.recovery {
+        match &self.gates.recovery {
             None => self.control.window(),
             // With nothing in flight, a packet may leave whatever the window is.
             Some(recovery) => recovery.window().max(1),
@@ -262,96 +141,66 @@ impl Path {
     }
 
     fn pacer_waits_until(&self, now: Timestamp) -> Option<Timestamp> {
-        let pace = self.control.pace().filter(|_| !self.probe_now)?;
-        self.pacer.waits_until(now, &pace)
+        let pace = self.control.pace().filter(|_| !self.timers.probe_now)?;
+        self.gates.pacer.waits_until(now, &pace)
     }
 
-    /// When a tail loss probe is due (RFC 8985 §7.2): two RTTs after the last data was sent, and one RTT after the last acknowledgement
-    /// (RFC 8985 waits two RTTs after that too). `None` before an RTT was measured, and if the next timer is T3-rtx. If T3-rtx would expire
-    /// sooner, the only path of an association is probed then, and T3-rtx waits (RFC 8985 §7.2). With other paths T3-rtx expires, because
-    /// data would otherwise leave a failed path one RTO later.
+    /// When a tail loss probe is due ([`LossTimers::probe_timeout`]); `alone` if the association has no other path.
     pub(crate) fn probe_timeout(&self, alone: bool) -> Option<Timestamp> {
-        let smoothed = self.rtt.smoothed()?;
-        let mut wait = (smoothed * 2).max(LEAST_PROBE_TIMEOUT);
-        if self.flight.bytes() <= self.pmtu.max_data() {
-            wait += self.ack_delay();
-        }
-        let due = (self.probe_from + wait).max(self.answered_at + smoothed);
-        let t3 = self.t3.filter(|_| !self.probed)?;
-        (alone || due < t3).then_some(due.min(t3))
+        let one_packet = self.flight.bytes() <= self.pmtu.max_data();
+        self.timers.probe_timeout(&self.rtt, one_packet, alone)
     }
 
-    /// How long the peer may delay the acknowledgement of a packet, as far as is known.
-    fn ack_delay(&self) -> Duration {
-        if self.acks_late {
-            MOST_ACK_DELAY
-        } else {
-            Duration::ZERO
-        }
-    }
-
-    /// A probe was sent. T3-rtx keeps running, as when other data is sent (RFC 9260 §6.3.2 R1), but expires no sooner than the probe can be
-    /// acknowledged. RFC 8985 §7.3 restarts the timer, so that data would leave a failed path later than without probes.
+    /// A probe was sent.
     pub(crate) fn wait_for_probe(&mut self, now: Timestamp) {
-        let answered = now + self.rtt.unbounded_rto() + self.ack_delay();
-        self.t3 = self.t3.map(|t3| t3.max(answered));
+        self.timers.wait_for_probe(now, &self.rtt);
     }
 
     /// The probe timeout expired.
     pub(crate) fn on_probe_timeout(&mut self, now: Timestamp) {
-        self.probed = true;
-        self.wait_for_probe(now);
+        self.timers.on_probe_timeout(now, &self.rtt);
     }
 
-    /// T3-rtx expired, or an error of the path counts as its expiry: probes may leave again.
+    /// T3-rtx expired, or an error of the path counts as its expiry.
     pub(crate) fn on_t3(&mut self) {
-        self.timeouts += 1;
-        self.silent_timeouts += 1;
-        (self.probed, self.probe_now) = (false, false);
+        self.delivery.timeouts += 1;
+        self.timers.on_expired();
     }
 
-    /// T3-rtx runs exactly while data is in flight (§6.3.2 R1, R2), or until a probe has left: a probe may take the last chunk out of the
-    /// flight, and T3-rtx keeps running then.
+    /// Stops T3-rtx if nothing is in flight ([`LossTimers::settle`]).
     #[inline]
     pub(crate) fn settle_t3(&mut self) {
-        if self.flight.is_empty() && !self.probe_now {
-            self.t3 = None;
-        }
-        debug_assert!(self.flight.is_empty() || self.t3.is_some());
+        self.timers.settle(!self.flight.is_empty());
+    }
+
+    pub(crate) fn start_t3(&mut self, now: Timestamp) {
+        self.timers.start_t3(now, &self.rtt);
+        self.route.on_asked();
     }
 
     /// T3-rtx expired, and data stays in flight (F-RTO): restarts the timers.
     pub(crate) fn restart_timers(&mut self, now: Timestamp) {
-        self.probe_from = now;
-        self.start_t3(now);
+        self.timers.restart(now, &self.rtt);
+        self.route.on_asked();
     }
 
     /// The path answered a heartbeat, which has measured the RTO (§6.3.1): T3-rtx, which may have backed off to a minute while nothing
     /// passed, runs for one RTO at most from now.
     pub(crate) fn end_back_off(&mut self, now: Timestamp) {
-        if self.t3.is_some_and(|t3| t3 > now + self.rtt.rto()) {
+        if self.timers.t3().is_some_and(|t3| t3 > now + self.rtt.rto()) {
             self.start_t3(now);
         }
     }
 
-    /// Data was newly acknowledged; `probe_spurious` if a probe was spurious.
+    /// Data was newly acknowledged, or its receiver skipped it; `probe_spurious` if a probe was spurious.
     pub(crate) fn on_progress(&mut self, now: Timestamp, probe_spurious: bool) {
-        let took = now.saturating_duration_since(self.probe_from);
-        let soon = self.rtt.smoothed().is_some_and(|rtt| took < rtt * 2);
-        if self.lone && !self.probed && soon {
-            // The acknowledgement that seemed to be delayed was lost.
-            self.acks_late = false;
-        }
-        self.answered_at = now;
-        self.probe_now = false;
-        self.probed = false;
-        self.acks_late |= probe_spurious;
+        self.timers.on_answered(now, &self.rtt, probe_spurious);
     }
 
     /// The last window reduction proved spurious.
     pub(crate) fn on_spurious_reduction(&mut self, now: Timestamp) {
-        self.single_packet = false;
-        self.recovery = None;
+        self.timers.single_packet = false;
+        self.gates.recovery = None;
         self.control.on_spurious(now);
     }
 
@@ -360,18 +209,19 @@ impl Path {
     /// was skipped, and the window would stay at one packet.
     pub(crate) fn needs_ack_at_once(&self, persistence: Persistence) -> bool {
         let one_packet = || self.control.window() <= self.pmtu.max_data();
-        self.single_packet || (persistence.is_partial() && one_packet())
+        self.timers.single_packet || (persistence.is_partial() && one_packet())
     }
 
     /// Whether a packet of retransmissions may leave.
     pub(crate) fn may_retransmit(&self) -> bool {
-        (self.retransmit_now && self.flight.has_numbers()) || self.has_cwnd_room()
+        (self.timers.retransmit_now && self.flight.has_numbers()) || self.has_cwnd_room()
     }
 
     /// Whether data of a priority class behind the most urgent may leave, if its delay is bounded.
     pub(crate) fn has_room_for_less_urgent(&mut self, now: Timestamp) -> bool {
         let flight = self.flight.bytes();
-        self.delay_bound
+        self.gates
+            .delay_bound
             .as_mut()
             .is_none_or(|bound| bound.allows(now, flight))
     }
@@ -380,7 +230,7 @@ impl Path {
     #[inline(always)]
     pub(crate) fn has_burst_room(&mut self, now: Timestamp, max_burst: u32) -> bool {
         let most = max_burst as usize * self.pmtu.max_data();
-        self.burst.has_room(now, most) || self.control.pace().is_some()
+        self.gates.burst.has_room(now, most) || self.control.pace().is_some()
     }
 
     /// When `bytes` more would have arrived at the receiver, at the earliest: the path's queue, which holds what is in flight beyond one
@@ -407,20 +257,14 @@ impl Path {
     /// the flow.
     pub(crate) fn open_burst(&mut self, now: Timestamp, bytes: usize, max_burst: u32) {
         let most = max_burst as usize * self.pmtu.max_data();
-        self.burst.on_acknowledged(now, bytes, most);
+        self.gates.burst.on_acknowledged(now, bytes, most);
     }
 
     /// A DATA chunk of `size` bytes, of which `payload` are user data, was sent on this path.
     pub(crate) fn on_data_sent(&mut self, now: Timestamp, size: usize, payload: usize) {
-        self.delivery.on_sent();
-        self.burst.on_sent(size);
-        self.idle = Idle {
-            since: now,
-            decayed: false,
-        };
-        self.data_bytes_sent += payload as u64;
-        self.probe_from = now;
-        if self.t3.is_none() {
+        self.delivery.on_sent(now, payload);
+        self.gates.burst.on_sent(size);
+        if self.timers.on_sent(now) {
             self.start_t3(now);
         }
     }
@@ -441,7 +285,7 @@ impl Path {
         };
         self.copies.push(now, tsn, after, size);
         if let Some(pace) = self.control.pace() {
-            self.pacer.on_sent(now, size, &pace);
+            self.gates.pacer.on_sent(now, size, &pace);
         }
         after
     }
@@ -494,11 +338,11 @@ impl Path {
     pub(crate) fn follow_recovery(&mut self, report: &Report, repairs: bool) {
         let begins = report.reduction == Some(Reduction::Loss) && repairs;
         if begins && self.control.uses_proportional_rate_reduction() {
-            self.recovery = Some(ProportionalRateReduction::new(report.prior_flight));
+            self.gates.recovery = Some(ProportionalRateReduction::new(report.prior_flight));
         } else if !report.recovering {
-            self.recovery = None;
+            self.gates.recovery = None;
         }
-        if let Some(recovery) = &mut self.recovery {
+        if let Some(recovery) = &mut self.gates.recovery {
             recovery.on_acknowledged(&RecoveryAck {
                 delivered: report.acked,
                 flight: self.flight.bytes(),
@@ -512,7 +356,7 @@ impl Path {
     /// Records a packet of `bytes` for the pacer and for delivery rates.
     fn note_packet(&mut self, now: Timestamp, bytes: usize) {
         if let Some(pace) = self.control.pace() {
-            self.pacer.on_sent(now, bytes, &pace);
+            self.gates.pacer.on_sent(now, bytes, &pace);
         }
         if let Some(rate) = &mut self.rate {
             rate.on_sent(now, self.flight.packet(), bytes, self.flight.bytes());
@@ -533,11 +377,11 @@ impl Path {
     pub(crate) fn on_packet_sent(&mut self, now: Timestamp, starved: bool) {
         let bytes = self.flight.bytes_of_packet();
         if bytes > 0 {
-            self.lone = self.flight.bytes() == bytes;
+            self.timers.on_packet_sent(self.flight.bytes() == bytes);
             if self.control.may_pace() {
                 self.note_packet(now, bytes);
             }
-            if let Some(recovery) = &mut self.recovery {
+            if let Some(recovery) = &mut self.gates.recovery {
                 recovery.on_sent(bytes);
             }
             let sent = SentPacket {
@@ -548,11 +392,6 @@ impl Path {
             };
             self.control.on_sent(&sent);
         }
-    }
-
-    pub(crate) fn start_t3(&mut self, now: Timestamp) {
-        self.t3 = Some(now + self.rtt.rto());
-        self.on_asked();
     }
 
     /// Copies that left two round-trip times ago are no longer in the network. Called before data is sent.
@@ -572,16 +411,16 @@ impl Path {
         let rto = self.rtt.rto();
         // Each step halves the window: after 64 nothing is left to halve, however long the pause was.
         for _ in 0..64 {
-            if now.saturating_duration_since(self.idle.since) < rto {
+            if now.saturating_duration_since(self.delivery.idle.since) < rto {
                 return;
             }
-            self.control.on_idle(now, !self.idle.decayed);
-            self.idle = Idle {
-                since: self.idle.since + rto,
+            self.control.on_idle(now, !self.delivery.idle.decayed);
+            self.delivery.idle = Idle {
+                since: self.delivery.idle.since + rto,
                 decayed: true,
             };
         }
-        self.idle.since = now;
+        self.delivery.idle.since = now;
     }
 
     /// The slow start threshold; `usize::MAX` if the algorithm has none.
@@ -603,8 +442,8 @@ impl Path {
         let control = self.control.metrics();
         PathStats {
             id: self.id,
-            local: self.local,
-            remote: self.remote,
+            local: self.route.local,
+            remote: self.route.remote,
             state: self.state,
             primary: self.id == primary,
             srtt: self.rtt.smoothed(),
@@ -621,9 +460,9 @@ impl Path {
             max_retrans: self.parameters.max_retrans,
             dscp: self.parameters.dscp,
             error_count: self.error_count,
-            timeouts: self.timeouts,
-            fast_recoveries: self.fast_recoveries,
-            data_bytes_sent: self.data_bytes_sent,
+            timeouts: self.delivery.timeouts,
+            fast_recoveries: self.delivery.fast_recoveries,
+            data_bytes_sent: self.delivery.data_bytes_sent,
             data_chunks_sent,
             chunks_retransmitted,
             chunks_lost,

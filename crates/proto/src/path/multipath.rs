@@ -175,10 +175,10 @@ impl Paths {
 
     fn note_data_arrival(&mut self, now: Timestamp) -> bool {
         let id = self.last_arrival;
-        self.path_mut(id).data_arrived = Some(now);
+        self.path_mut(id).route.data_arrived = Some(now);
         let recent = |at: Timestamp| now.saturating_duration_since(at) <= SPREAD_MEMORY;
         self.iter()
-            .any(|path| path.id != id && path.data_arrived.is_some_and(recent))
+            .any(|path| path.id != id && path.route.data_arrived.is_some_and(recent))
     }
 
     /// Whether a packet of `size` bytes that left on `path` this long ago would be acknowledged sooner if it were retransmitted now on

@@ -32,10 +32,10 @@ impl Path {
     /// assumed for packets of the current size, which then became smaller.
     pub(crate) fn on_data_timeout(&mut self, now: Timestamp, dropped: bool) -> bool {
         if dropped {
-            self.pmtu.on_doubtful_timeout(now, self.silent_timeouts);
+            self.pmtu.on_doubtful_timeout(now, self.timers.silent_timeouts);
             return false;
         }
-        let assumed = self.pmtu.on_timeout(now, self.silent_timeouts);
+        let assumed = self.pmtu.on_timeout(now, self.timers.silent_timeouts);
         if assumed {
             self.control.on_packet_size(self.pmtu.max_data());
         }
@@ -54,7 +54,7 @@ impl Path {
             sent_at: now,
             nonce: random.next_u64(),
         };
-        let (rto, data_answered) = (self.rtt.rto(), self.silent_timeouts == 0);
+        let (rto, data_answered) = (self.rtt.rto(), self.timers.silent_timeouts == 0);
         let len = self.pmtu.next_probe(now, info.nonce, rto, data_answered)?;
         let padding = Pad {
             len: len.saturating_sub(HEADERS_LEN + auth_len) as u16,

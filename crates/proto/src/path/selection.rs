@@ -126,7 +126,11 @@ impl Paths {
 
     /// The number of the next path: that of a path that was removed, or a new one.
     fn free_number(&self, config: &Config) -> Option<PathId> {
-        let removed = self.all.iter().find(|path| path.removed).map(|path| path.id);
+        let removed = self
+            .all
+            .iter()
+            .find(|path| path.route.removed)
+            .map(|path| path.id);
         let new = || u8::try_from(self.all.len()).ok();
         let new = || new().filter(|id| usize::from(*id) < config.max_paths).map(PathId);
         removed.or_else(new)
@@ -153,7 +157,7 @@ impl Paths {
 
     /// A path was removed: another one takes its roles. An active one, otherwise one that may become active.
     pub(super) fn on_removed(&mut self, id: PathId) {
-        let confirmed = |path: &&Path| !path.removed && path.state != PathState::Unconfirmed;
+        let confirmed = |path: &&Path| !path.route.removed && path.state != PathState::Unconfirmed;
         self.awaits_confirmation = !self.all.iter().any(|path| confirmed(&path));
         self.set_up = self.set_up.filter(|set_up| *set_up != id);
         self.preferred = self.preferred.filter(|preferred| *preferred != id);
@@ -163,7 +167,7 @@ impl Paths {
             PathState::Inactive => 2,
             PathState::Unconfirmed => 3,
         };
-        let present = self.all.iter().filter(|path| !path.removed);
+        let present = self.all.iter().filter(|path| !path.route.removed);
         let Some(heir) = present.min_by_key(by_state).map(|path| path.id) else {
             return;
         };
@@ -236,9 +240,9 @@ impl Paths {
 
     /// The path of a packet from `remote` to `local`: the one with this pair of addresses, otherwise one with the same remote address.
     pub(crate) fn find(&self, local: Option<IpAddr>, remote: IpAddr) -> Option<PathId> {
-        let same_remote = || self.present().filter(|path| path.remote.ip() == remote);
+        let same_remote = || self.present().filter(|path| path.route.remote.ip() == remote);
         same_remote()
-            .find(|path| local.is_some() && path.local == local)
+            .find(|path| local.is_some() && path.route.local == local)
             .or_else(|| same_remote().next())
             .map(|path| path.id)
     }
@@ -255,13 +259,13 @@ impl Paths {
     pub(crate) fn on_arrival(&mut self, inbound: &Inbound) {
         if let Some(id) = self.find(inbound.local, inbound.remote.ip()) {
             self.last_arrival = id;
-            self.path_mut(id).on_arrival(inbound.remote.port());
+            self.path_mut(id).route.on_arrival(inbound.remote.port());
         }
     }
 
     /// Whether T3-rtx runs on any path.
     pub(crate) fn t3_runs(&self) -> bool {
-        self.all.iter().any(|path| path.t3.is_some())
+        self.all.iter().any(|path| path.timers.t3().is_some())
     }
 
     pub(crate) fn primary(&self) -> PathId {
@@ -314,7 +318,7 @@ impl Paths {
         let with = |state: PathState| {
             (0..count)
                 .map(|step| &self.all[(from + step) % count])
-                .filter(|path| path.state == state && !path.removed)
+                .filter(|path| path.state == state && !path.route.removed)
                 .min_by_key(|path| path.error_count)
         };
         with(PathState::PotentiallyFailed)

@@ -65,7 +65,7 @@ impl Path {
     fn set_path_mtu(&mut self, path_mtu: PathMtu, config: &Config) {
         self.parameters.path_mtu = path_mtu;
         self.pmtu = match path_mtu {
-            PathMtu::Discovered => Pmtu::new(config, self.remote.is_ipv6()),
+            PathMtu::Discovered => Pmtu::new(config, self.route.remote.is_ipv6()),
             PathMtu::Fixed(size) => self.pmtu.fixed(size),
         };
         self.control.on_packet_size(self.pmtu.max_data());

@@ -16,10 +16,11 @@ use std::net::SocketAddr;
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::ExperimentalChunkTypes;
 
+use crate::association_state::AssociationState;
 use crate::path::{PathState, Paths};
 use crate::receive::Receiver;
 use crate::seq::{ExtendedTsn, extend_tsn};
-use crate::stats::{AssociationState, Extensions};
+use crate::stats::Extensions;
 use crate::time::Timestamp;
 use crate::trace_event::{LossRule, PathMetrics, SendWait, TraceEvent, TraceKind, TraceLevel};
 use crate::transmit::Sender;

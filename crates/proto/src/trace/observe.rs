@@ -3,10 +3,10 @@
 use anabranch_wire::Tsn;
 
 use super::{Observed, PathSeen, TraceLog};
+use crate::association_state::AssociationState;
 use crate::controller::Controller;
 use crate::path::{Path, PathId};
 use crate::seq::Run;
-use crate::stats::AssociationState;
 use crate::trace_event::{PathMetrics, TraceKind, TsnRange};
 
 fn metrics(path: &Path) -> PathMetrics {
@@ -73,14 +73,14 @@ impl TraceLog {
             let now = PathSeen {
                 metrics,
                 state: path.state,
-                remote: path.remote,
+                remote: path.route.remote,
             };
             let before = self.paths[index].replace(now);
             if before.is_none_or(|before| (before.state, before.remote) != (now.state, now.remote)) {
                 let kind = TraceKind::PathChanged {
                     path: path.id,
-                    local: path.local,
-                    remote: path.remote,
+                    local: path.route.local,
+                    remote: path.route.remote,
                     state: path.state,
                 };
                 self.push(seen.now, kind);

@@ -197,7 +197,9 @@ impl Sender {
         self.hurry_first_retransmission(cx, outcome);
         if self.outstanding.uses_rack() {
             if self.outstanding.first_lost().is_none() {
-                cx.paths.iter_mut().for_each(|path| path.retransmit_now = false);
+                cx.paths
+                    .iter_mut()
+                    .for_each(|path| path.timers.retransmit_now = false);
             }
             for index in (0..cx.paths.len()).filter(|index| outcome.paths[*index].asks) {
                 self.send_probe(cx, PathId(index as u8));
@@ -220,15 +222,20 @@ impl Sender {
         if let Some(sent_at) = outcome.sample {
             path.rtt.on_acknowledged(cx.now, sent_at);
         }
-        if let Some(bound) = path.delay_bound.as_mut().filter(|_| outcome.newly_acked > 0) {
+        if let Some(bound) = path
+            .gates
+            .delay_bound
+            .as_mut()
+            .filter(|_| outcome.newly_acked > 0)
+        {
             bound.on_ack(cx.now, outcome.newly_acked, outcome.largest, path.pmtu.max_data());
         }
         if outcome.newly_acked > 0 {
-            path.single_packet = false;
+            path.timers.single_packet = false;
             path.on_progress(cx.now, outcome.probe_spurious);
             // With RACK the first T3-rtx retransmits one chunk: its small packet may pass although full packets are lost.
             let full = outcome.sample.is_some() || !self.outstanding.uses_rack();
-            if full && core::mem::take(&mut path.silent_timeouts) > 0 {
+            if full && core::mem::take(&mut path.timers.silent_timeouts) > 0 {
                 path.pmtu.on_answered_again(cx.now);
             }
             if split {
@@ -239,7 +246,7 @@ impl Sender {
             }
         }
         if changed {
-            path.fast_recoveries += u64::from(reduction.is_some());
+            path.delivery.fast_recoveries += u64::from(reduction.is_some());
             let report = Report {
                 now: cx.now,
                 prior_flight: path.flight.progress().bytes_before,
@@ -271,8 +278,8 @@ impl Sender {
         path.delivery.on_lost(outcome.lost);
         path.open_burst(cx.now, outcome.newly_acked, max_burst);
         if path.flight.is_empty() {
-            path.t3 = None;
-        } else if outcome.restarts_t3 || (outcome.reneged > 0 && path.t3.is_none()) {
+            path.timers.stop_t3();
+        } else if outcome.restarts_t3 || (outcome.reneged > 0 && path.timers.t3().is_none()) {
             path.start_t3(cx.now);
         }
         match outcome.answer {
@@ -285,7 +292,9 @@ impl Sender {
             Answer::Skipped => {
                 let path = cx.paths.path_mut(id);
                 path.on_progress(cx.now, false);
-                path.recovery.take_if(|_| !self.outstanding.is_recovering(id));
+                path.gates
+                    .recovery
+                    .take_if(|_| !self.outstanding.is_recovering(id));
                 self.happened.answered = true;
             }
             Answer::Nothing => {}
@@ -300,7 +309,7 @@ impl Sender {
             Some(index) if cx.paths.spreads() => self.retransmission_path(cx, index),
             _ => id,
         };
-        cx.paths.path_mut(to).retransmit_now = first.is_some();
+        cx.paths.path_mut(to).timers.retransmit_now = first.is_some();
     }
 
     /// ECA-SCTP, rule 10: the first retransmission after an acknowledgement leaves whatever the congestion window is.
@@ -311,7 +320,7 @@ impl Sender {
         }
         if let Some(index) = self.outstanding.first_lost() {
             let to = self.retransmission_path(cx, index);
-            cx.paths.path_mut(to).retransmit_now = true;
+            cx.paths.path_mut(to).timers.retransmit_now = true;
         }
     }
 

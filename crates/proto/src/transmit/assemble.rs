@@ -6,7 +6,8 @@ use anabranch_wire::chunk::{Chunk, CoopSackWriter, EncodeChunk, NrSackWriter, Sa
 use anabranch_wire::packet::{COMMON_HEADER_LEN, CommonHeader, PacketWriter};
 
 use super::eligibility::DataTurn;
-use super::{Cx, DataPhase, Sender, Transmit};
+use super::{Cx, Sender, Transmit};
+use crate::association_state::{AssociationState, permit};
 use crate::control::ControlQueue;
 use crate::ecn::EcnCodepoint;
 use crate::extension::auth::Signer;
@@ -88,18 +89,8 @@ pub(crate) struct Assembler<'a> {
     pub(crate) header: CommonHeader,
     /// Only complete packets leave (RFC 5061 §5.3 F1, F4): no address may be the source of others.
     pub(crate) replies_only: bool,
-    pub(crate) search: Search,
-}
-
-/// Whether anything may be left to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Search {
-    /// There may be something to send.
-    Open,
-    /// A path MTU probe is due.
-    ProbeDue,
-    /// Nothing was found to send, and nothing will be until the time or anything else changes.
-    Exhausted,
+    /// Data of this batch made a path MTU probe due.
+    pub(crate) probe_due: bool,
 }
 
 impl Assembler<'_> {
@@ -125,7 +116,7 @@ impl Assembler<'_> {
                 dscp: cx.paths.path(cx.paths.last_arrival).parameters.dscp,
             });
         }
-        if cx.phase == DataPhase::Closed {
+        if cx.state == AssociationState::Closed {
             return None;
         }
         if self.replies_only {
@@ -138,8 +129,8 @@ impl Assembler<'_> {
             let to = cx.paths.path(path);
             return Some(Transmit {
                 path,
-                source: to.local,
-                destination: to.remote,
+                source: to.route.local,
+                destination: to.route.remote,
                 len: packet.len(),
                 segment_size: None,
                 may_fragment: false,
@@ -147,7 +138,6 @@ impl Assembler<'_> {
                 dscp: to.parameters.dscp,
             });
         }
-        self.search = Search::Open;
         let Built {
             path,
             len: first,
@@ -181,8 +171,8 @@ impl Assembler<'_> {
         let segment_size = (count > 1).then_some(first);
         Some(Transmit {
             path,
-            source: to.local,
-            destination: to.remote,
+            source: to.route.local,
+            destination: to.route.remote,
             len,
             segment_size,
             may_fragment: first > to.pmtu.max_packet(),
@@ -199,9 +189,7 @@ impl Assembler<'_> {
         let turn = turn.filter(|_| !self.sender.copy_goes_first(cx));
         self.sender.advance_forward_point();
         let Some(id) = self.next_path(cx, turn) else {
-            if self.search == Search::Open {
-                self.search = Search::Exhausted;
-            }
+            self.sender.found_nothing = !self.probe_due;
             return None;
         };
         let may_mark = self.sender.may_mark(cx, id, turn)
@@ -254,7 +242,7 @@ impl Assembler<'_> {
         let control = self.push_control(id, &mut packet);
         if control != ControlPushed::Alone && !cx.paths.awaits_confirmation() {
             let may_carry_data =
-                cx.phase != DataPhase::CookieEchoed || control == ControlPushed::WithCookieEcho;
+                cx.state != AssociationState::CookieEchoed || control == ControlPushed::WithCookieEcho;
             let turn = turn.filter(|turn| may_carry_data && turn.path == id);
             self.push_sack(cx, id, turn.is_some(), &mut packet);
             if self.sender.has_sources(cx) {
@@ -263,7 +251,7 @@ impl Assembler<'_> {
             }
             if let Some(turn) = turn {
                 if self.sender.push_data(cx, turn, &mut packet) {
-                    self.search = Search::ProbeDue;
+                    self.probe_due = true;
                 }
                 if cx.capabilities.has(Capabilities::ECN) && self.sender.note_marking(cx, id, may_mark) {
                     ecn = EcnCodepoint::Ect0;
@@ -298,7 +286,7 @@ impl Assembler<'_> {
         if let Some(waiting) = self.control.peek() {
             return Some(waiting.path);
         }
-        if self.receiver.ack_due() && !cx.phase.is_setting_up() {
+        if self.receiver.ack_due() && !cx.state.may(permit::SET_UP) {
             return Some(self.ack_path(cx));
         }
         if let Some(path) = self
@@ -311,7 +299,7 @@ impl Assembler<'_> {
         if self.sender.forward_due(cx) || self.sender.extended_due(cx) {
             return Some(cx.paths.data_path());
         }
-        if cx.phase.is_setting_up() {
+        if cx.state.may(permit::SET_UP) {
             return None;
         }
         turn.map(|turn| turn.path)
@@ -370,7 +358,7 @@ impl Assembler<'_> {
             kind::SACK
         };
         let room = packet.room_for(kind).min(MOST_ACK);
-        if !(own || copy) || cx.phase.is_setting_up() || room < NrSackWriter::HEADER_LEN {
+        if !(own || copy) || cx.state.may(permit::SET_UP) || room < NrSackWriter::HEADER_LEN {
             return;
         }
         if self.receiver.names_transmissions() {

@@ -62,7 +62,7 @@ impl Sender {
         let path = cx.paths.path(self.outstanding.chunk(copy.tsn).path);
         let data_waits = self.outstanding.first_lost().is_some()
             || !self.queue.is_empty() && self.queue.next_class() <= self.class_of(copy);
-        let room = path.state == PathState::Active && !path.probe_now && path.has_cwnd_room();
+        let room = path.state == PathState::Active && !path.timers.probe_now && path.has_cwnd_room();
         room && !data_waits && cx.may_send_data()
     }
 

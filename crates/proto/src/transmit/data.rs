@@ -5,7 +5,8 @@ use anabranch_wire::packet::PacketWriter;
 use anabranch_wire::{Psn, Tsn};
 
 use super::eligibility::DataTurn;
-use super::{Cx, DataPhase, Sender};
+use super::{Cx, Sender};
+use crate::association_state::AssociationState;
 use crate::config::SchedulerKind;
 use crate::extension::eca::PathView;
 use crate::negotiation::Capabilities;
@@ -102,7 +103,7 @@ impl Sender {
             self.outstanding.on_retransmit(index, path, cx.now);
             path.on_data_sent(cx.now, size, payload);
             path.delivery.on_retransmission();
-            if earliest && !path.probe_now {
+            if earliest && !path.timers.probe_now {
                 path.start_t3(cx.now);
             }
             if timed_out {
@@ -120,7 +121,7 @@ impl Sender {
             any = true;
         }
         if any {
-            cx.paths.path_mut(id).retransmit_now = false;
+            cx.paths.path_mut(id).timers.retransmit_now = false;
         }
     }
 
@@ -139,7 +140,7 @@ impl Sender {
         let path = cx.paths.path_mut(id);
         // The I bit (RFC 7053 §5.1) asks the peer to acknowledge at once if its delay would hold up this sender: with one packet in
         // flight, with a shutdown that waits for the last chunk, or with a probe timeout (RFC 8985 §7.2) that runs since the last chunk.
-        let asks = cx.phase != DataPhase::Open || self.outstanding.uses_rack();
+        let asks = cx.state != AssociationState::Established || self.outstanding.uses_rack();
         let immediate = path.needs_ack_at_once(fragment.persistence) || (asks && self.queue.is_empty());
         let index = self.outstanding.push(fragment, path, cx.now);
         path.on_data_sent(cx.now, size, len);

@@ -57,7 +57,7 @@ impl Sender {
         };
         let path = self.retransmission_path(cx, index);
         let on = cx.paths.path(path);
-        let wait = match on.paced_until(cx.now).filter(|_| !on.retransmit_now) {
+        let wait = match on.paced_until(cx.now).filter(|_| !on.timers.retransmit_now) {
             _ if !on.may_retransmit() => Wait::Window,
             Some(until) => Wait::Pacer(until),
             None => return Retransmit::Turn(DataTurn { path, new: None }),
@@ -165,7 +165,7 @@ impl Sender {
         if !self.window_lets(cx, id, len) {
             return Err(Wait::Peer);
         }
-        let bounded = cx.paths.path(id).delay_bound.is_some() && self.queue.next_class() > 0;
+        let bounded = cx.paths.path(id).gates.delay_bound.is_some() && self.queue.next_class() > 0;
         if bounded && !cx.paths.path_mut(id).has_room_for_less_urgent(cx.now) {
             return Err(Wait::DelayBound);
         }

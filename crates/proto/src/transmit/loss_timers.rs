@@ -4,6 +4,7 @@
 use core::time::Duration;
 
 use super::{Cx, Sender};
+use crate::association_state::permit;
 use crate::path::{PathId, Paths};
 use crate::time::Timestamp;
 use crate::trace_event::TraceKind;
@@ -91,16 +92,16 @@ impl Sender {
             None => id,
         };
         let path = cx.paths.path_mut(to);
-        path.probe_now = true;
-        path.retransmit_now = true;
+        path.timers.probe_now = true;
+        path.timers.retransmit_now = true;
     }
 
     /// Lets new data leave on a path as a probe, if nothing but the congestion window and the pacer holds it up.
     fn new_data_probes(&mut self, cx: &mut Cx<'_>, id: PathId) -> bool {
-        cx.paths.path_mut(id).probe_now = true;
-        let turn = cx.phase.sends_data().then(|| self.new_turn(cx));
+        cx.paths.path_mut(id).timers.probe_now = true;
+        let turn = cx.state.may(permit::SEND_DATA).then(|| self.new_turn(cx));
         let probes = turn.is_some_and(|turn| turn.is_ok_and(|turn| turn.path == id));
-        cx.paths.path_mut(id).probe_now = probes;
+        cx.paths.path_mut(id).timers.probe_now = probes;
         probes
     }
 
@@ -120,8 +121,8 @@ impl Sender {
     #[inline]
     pub(super) fn note_probe(&mut self, cx: &mut Cx<'_>, id: PathId) {
         let path = cx.paths.path_mut(id);
-        if path.probe_now && path.flight.bytes_of_packet() > 0 {
-            path.probe_now = false;
+        if path.timers.probe_now && path.flight.bytes_of_packet() > 0 {
+            path.timers.probe_now = false;
             path.wait_for_probe(cx.now);
             self.outstanding.on_probe(path);
         }

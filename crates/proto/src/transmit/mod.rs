@@ -22,10 +22,11 @@ use std::net::{IpAddr, SocketAddr};
 use anabranch_wire::chunk::GapAckBlock;
 use anabranch_wire::{StreamId, Tsn};
 
-pub(crate) use assemble::{Assembler, Search, write_packet};
+pub(crate) use assemble::{Assembler, write_packet};
 use eligibility::Wait;
 pub(crate) use peer_window::PeerWindow;
 
+use crate::association_state::{AssociationState, permit};
 use crate::config::Config;
 use crate::dscp::Dscp;
 use crate::ecn::EcnCodepoint;
@@ -67,40 +68,13 @@ pub struct Transmit {
     pub dscp: Dscp,
 }
 
-/// The data that the sender may send in a state of the association (RFC 9260 §4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DataPhase {
-    /// COOKIE-WAIT: no data yet.
-    SettingUp,
-    /// COOKIE-ECHOED: data may leave in the packet of the COOKIE ECHO.
-    CookieEchoed,
-    /// ESTABLISHED.
-    Open,
-    /// SHUTDOWN-PENDING and SHUTDOWN-RECEIVED: queued data is sent, and no new messages are accepted.
-    Ending,
-    /// No data is sent any more.
-    Over,
-    /// CLOSED: only queued answers are sent.
-    Closed,
-}
-
-impl DataPhase {
-    fn sends_data(self) -> bool {
-        matches!(self, Self::CookieEchoed | Self::Open | Self::Ending)
-    }
-
-    fn is_setting_up(self) -> bool {
-        matches!(self, Self::SettingUp | Self::CookieEchoed)
-    }
-}
-
 /// The other parts of the association that a step of the sender uses.
 pub(crate) struct Cx<'a> {
     pub(crate) now: Timestamp,
     pub(crate) config: &'a Config,
     pub(crate) paths: &'a mut Paths,
     pub(crate) counters: &'a mut Counters,
-    pub(crate) phase: DataPhase,
+    pub(crate) state: AssociationState,
     pub(crate) capabilities: Capabilities,
     /// Signs the chunks that the peer requires to be authenticated (RFC 4895), if there are any.
     pub(crate) signer: Option<&'a Signer>,
@@ -109,7 +83,7 @@ pub(crate) struct Cx<'a> {
 impl Cx<'_> {
     /// Whether DATA chunks may leave: the association has come so far, and a path is confirmed (§5.4).
     fn may_send_data(&self) -> bool {
-        self.phase.sends_data() && !self.paths.awaits_confirmation()
+        self.state.may(permit::SEND_DATA) && !self.paths.awaits_confirmation()
     }
 
     /// Bytes that an AUTH chunk takes in a packet whose first chunk that needs one is of this type.
@@ -152,6 +126,8 @@ pub(crate) struct Sender {
     sources: ControlSources,
     copies: PlannedCopies,
     pub(crate) happened: Happened,
+    /// Nothing was found to send, and nothing will be until the time or anything else changes.
+    pub(crate) found_nothing: bool,
     /// Why no DATA left when the sender was last asked for a packet.
     wait: Wait,
     /// When the sender was last asked for a packet.
@@ -175,6 +151,7 @@ impl Sender {
             sources: ControlSources::new(config),
             copies: PlannedCopies::default(),
             happened: Happened::default(),
+            found_nothing: false,
             wait: Wait::Phase,
             asked: Timestamp::ZERO,
             loss_timers_ran: Timestamp::ZERO,

@@ -7,6 +7,7 @@ use anabranch_wire::packet::PacketWriter;
 use core::time::Duration;
 
 use super::{Cx, Sender};
+use crate::association_state::permit;
 use crate::controller::Controller;
 use crate::message::{DiscardNotice, Persistence};
 use crate::path::{Path, PathId, PathState};
@@ -14,15 +15,17 @@ use crate::path::{Path, PathId, PathState};
 impl Sender {
     /// Whether a FORWARD-TSN is due.
     pub(super) fn forward_due(&self, cx: &Cx<'_>) -> bool {
-        self.sources.forward.is_due(&self.outstanding) && cx.phase.sends_data() && !cx.phase.is_setting_up()
+        self.sources.forward.is_due(&self.outstanding)
+            && cx.state.may(permit::SEND_DATA)
+            && !cx.state.may(permit::SET_UP)
     }
 
     /// Whether an extended FORWARD-TSN is due.
     pub(super) fn extended_due(&self, cx: &Cx<'_>) -> bool {
         let forward = &self.sources.forward;
         self.sources.extended.is_due(&self.outstanding, forward.point())
-            && cx.phase.sends_data()
-            && !cx.phase.is_setting_up()
+            && cx.state.may(permit::SEND_DATA)
+            && !cx.state.may(permit::SET_UP)
     }
 
     /// Whether any of these chunks may be due.
@@ -98,7 +101,7 @@ impl Sender {
     fn wants_notices_alone(&mut self, cx: &Cx<'_>, id: PathId) -> bool {
         let path = cx.paths.path(id);
         let closed = path.state == PathState::Active && !path.has_cwnd_room();
-        closed && cx.phase.sends_data() && self.sources.notices.wants_packet(id, &self.outstanding)
+        closed && cx.state.may(permit::SEND_DATA) && self.sources.notices.wants_packet(id, &self.outstanding)
     }
 
     /// Whether a notice is to leave with the next packet on a path.
@@ -109,7 +112,7 @@ impl Sender {
         let path = cx.paths.path(id);
         let full = path.pmtu.max_data();
         let window = path.control.window() / full;
-        let closes = path.single_packet || path.flight.bytes() + full >= path.control.window();
+        let closes = path.timers.single_packet || path.flight.bytes() + full >= path.control.window();
         self.sources.notices.is_due(id, &self.outstanding, window, closes)
     }
 
@@ -188,7 +191,7 @@ impl Sender {
         self.outstanding.identity()?;
         let stuck = |path: &&Path| !path.flight.has_numbers() && path.state == PathState::Active;
         let mut stuck = cx.paths.iter().filter(stuck).map(|path| path.id);
-        let tells = cx.config.multipath.eca.forward_psn && cx.phase.sends_data();
+        let tells = cx.config.multipath.eca.forward_psn && cx.state.may(permit::SEND_DATA);
         stuck.find(|id| tells && self.forward_psn_due(cx, *id).is_some())
     }
 }

@@ -1,6 +1,7 @@
 //! Expiry of T3-rtx (RFC 9260 §6.3.3 E1 to E3; window: §7.2.3).
 
 use super::{Cx, Sender};
+use crate::association_state::permit;
 use crate::controller::{Controller, Reduction, Report};
 use crate::path::{Candidate, PathId, Paths, SendNo, Sending};
 use crate::trace_event::{LossRule, TraceKind};
@@ -16,7 +17,7 @@ impl Sender {
         let path = cx.paths.path_mut(id);
         path.on_t3();
         // Data sent with a COOKIE ECHO was lost with it: T1-cookie backs off for both.
-        if !cx.phase.is_setting_up() {
+        if !cx.state.may(permit::SET_UP) {
             path.rtt.back_off();
         }
         let prior_flight = path.flight.bytes();
@@ -27,7 +28,7 @@ impl Sender {
             .collect();
         // F-RTO (RFC 5682): the first timeout may be spurious, so only one chunk is declared lost. If data leaves the path now, all chunks
         // in flight there are declared lost.
-        let first = path.silent_timeouts == 1 && self.outstanding.uses_rack();
+        let first = path.timers.silent_timeouts == 1 && self.outstanding.uses_rack();
         let waits = first && !dropped && !cx.paths.leave_after_error(id, &cx.config.retransmissions);
         let lost = if waits {
             let judge = self.judge(cx);
@@ -45,7 +46,7 @@ impl Sender {
             path.restart_timers(cx.now);
         }
         path.delivery.on_lost(lost);
-        path.recovery = None;
+        path.gates.recovery = None;
         if !dropped {
             let flight = &path.flight;
             let is_open = |no: SendNo| flight.get(no).is_some_and(Sending::is_open);
@@ -55,7 +56,7 @@ impl Sender {
         if !dropped {
             let next = self.outstanding.next_index();
             self.sources.ecn.on_timeout(id, &path.flight, next);
-            path.single_packet = true;
+            path.timers.single_packet = true;
             path.control.on_report(&Report {
                 now: cx.now,
                 prior_flight,
@@ -92,7 +93,7 @@ impl Sender {
         };
         let path = cx.paths.path_mut(to);
         path.decay_when_idle(cx.now);
-        path.retransmit_now = first.is_some();
+        path.timers.retransmit_now = first.is_some();
     }
 
     /// Queues all outstanding chunks for retransmission, without the effects of a loss.
@@ -115,6 +116,6 @@ impl Sender {
         self.outstanding.on_timeout(id, LossRule::Withdrawn, paths);
         self.sources.ecn.on_withdrawn(id, &paths.path(id).flight);
         self.sources.notices.forget_path(id);
-        paths.path_mut(id).t3 = None;
+        paths.path_mut(id).timers.stop_t3();
     }
 }

@@ -457,6 +457,27 @@ impl Story {
             }
             self.pair.run_for(millis(random, 10, 8_000));
             self.check_arrivals();
+            self.check_nothing_is_left();
+        }
+    }
+
+    /// A driver that polled until `None` missed nothing: one more step finds nothing to send and moves no timer.
+    fn check_nothing_is_left(&mut self) {
+        let (seed, now) = (self.seed, self.pair.now());
+        for side in Side::BOTH {
+            // Lets the driver poll now.
+            let _ = self.pair.association_mut(side);
+            self.pair.run_for(Duration::ZERO);
+            let association = self.pair.association_mut(side);
+            let due = association.poll_timeout();
+            association.handle_timeout(now);
+            let left = association.poll_transmit(now, &mut Vec::new(), 1);
+            assert_eq!(left, None, "seed {seed}, {side:?} at {now}: not sent at once");
+            assert_eq!(
+                association.poll_timeout(),
+                due,
+                "seed {seed}, {side:?} at {now}: moved a timer"
+            );
         }
     }
 

@@ -138,7 +138,7 @@ impl Judge {
         let room = |path: &Path| Room {
             flight: path.flight.bytes(),
             window: path.control.window(),
-            exempt: path.probe_now || outstanding.is_recovering(path.id),
+            exempt: path.timers.probe_now || outstanding.is_recovering(path.id),
         };
         BeforeSending(association.paths.iter().map(room).collect())
     }
@@ -285,7 +285,7 @@ impl Judge {
                 .iter()
                 .filter(|one| !acked.iter().any(|acked| acked.index == one.index));
             let left: Vec<Open> = left.copied().collect();
-            if path.silent_timeouts > 1 {
+            if path.timers.silent_timeouts > 1 {
                 self.timed_out.extend(timed_out.iter().map(|one| one.index));
             }
             Self::check_timeout(path, &left, &timed_out, timeouts, association.paths.len() > 1);
@@ -340,7 +340,7 @@ impl Judge {
     /// The first T3-rtx in a row declares one chunk lost: the one with the lowest TSN, or the one that was sent first.
     fn check_timeout(path: &Path, left: &[Open], timed_out: &[Open], timeouts: u64, split: bool) {
         assert!(timed_out.is_empty() || timeouts > 0);
-        if !timed_out.is_empty() && path.silent_timeouts == 1 {
+        if !timed_out.is_empty() && path.timers.silent_timeouts == 1 {
             let lowest = if split {
                 left.iter().min_by_key(|one| one.no)
             } else {
@@ -398,7 +398,7 @@ impl Judge {
         undone: bool,
     ) {
         let told = core::mem::take(&mut self.lane(path.id.index()).told);
-        let silent_timeouts = path.silent_timeouts;
+        let silent_timeouts = path.timers.silent_timeouts;
         let lane = self.lane(path.id.index());
         if let Some(earliest) = settled {
             lane.exit = lane
