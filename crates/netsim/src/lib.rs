@@ -5,6 +5,8 @@
 //! reordering, duplication and corruption. One seed determines a run: every random process has its own generator ([`Generator`]), and a
 //! stated rule orders events at equal times ([`EventQueue`]).
 //!
+//! [`Lockstep`] has two ends without a network, to measure what the protocol costs.
+//!
 //! TCP provides cross traffic for SCTP ([`TcpSource`], [`TcpSink`]), usually on a [`Dumbbell`].
 //!
 //! [`Link`] and [`PcapngWriter`] also work with real sockets, because the caller passes the time to both.
@@ -18,6 +20,7 @@ mod host;
 mod ip;
 mod link;
 mod link_config;
+mod lockstep;
 mod loss;
 mod network;
 mod packet;
@@ -38,6 +41,7 @@ pub use host::{Application, Host, HostApi};
 pub use ip::{read_ecn as read_ip_ecn, set_ecn as set_ip_ecn, write_packet as write_ip_packet};
 pub use link::{Fate, Link, LinkPacket, LinkStats, LossCause};
 pub use link_config::{LinkConfig, LinkConfigError, Reorder};
+pub use lockstep::{Arena, Lockstep, LockstepError};
 pub use loss::LossModel;
 pub use network::{LinkId, Network, Node, NodeId, Route, Router};
 pub use packet::{Packet, Payload};

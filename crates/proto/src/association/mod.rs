@@ -274,6 +274,9 @@ impl Association {
     fn sending<R>(&mut self, now: Timestamp, work: impl FnOnce(&mut Sender, &mut Cx<'_>) -> R) -> R {
         let (assembler, mut cx) = self.parts(now);
         let result = work(assembler.sender, &mut cx);
+        if core::mem::take(&mut self.sender.happened.answered) {
+            self.error_count = 0;
+        }
         self.apply_happened();
         result
     }
@@ -303,9 +306,6 @@ impl Association {
 
     #[inline]
     fn apply_happened(&mut self) {
-        if core::mem::take(&mut self.sender.happened.answered) {
-            self.error_count = 0;
-        }
         self.sender.settle(&mut self.paths);
         if self.sender.has_news() {
             self.pass_on();
@@ -346,13 +346,20 @@ impl Association {
         if self.state.is_closed() {
             return;
         }
-        self.reconfigure(now).advance();
+        if !self.reconfiguration.is_at_rest() {
+            self.reconfigure(now).advance();
+        }
         self.advance_shutdown(now);
         if self.receiver.is_readable() {
             self.notices.on_readable();
         }
-        self.notices.tell_streams(self.receiver.take_news());
-        if self.state.may(permit::BEGIN_MESSAGES) && !self.ending.is_asked() {
+        if self.receiver.has_news() {
+            self.notices.tell_streams(self.receiver.take_news());
+        }
+        if self.sender.buffer.has_refused()
+            && self.state.may(permit::BEGIN_MESSAGES)
+            && !self.ending.is_asked()
+        {
             self.notices.tell_writable(&mut self.sender);
         }
         if self.sender.is_empty() {
@@ -384,16 +391,17 @@ impl Association {
     #[inline(always)]
     fn next_batch(&mut self, now: Timestamp, buffer: &mut Vec<u8>, max_datagrams: usize) -> Option<Transmit> {
         loop {
-            let (transmit, has_news) = self.step(now, |it| {
+            let (transmit, again) = self.step(now, |it| {
                 if !it.control.has_replies() {
                     it.send_due_probes(now);
                 }
                 let (mut assembler, mut cx) = it.parts(now);
                 let transmit = assembler.build_batch(&mut cx, buffer, max_datagrams);
-                (transmit, it.sender.has_news())
+                let again = transmit.is_none() && it.sender.has_news();
+                (transmit, again)
             });
             // Messages were abandoned: a SHUTDOWN or a request may have waited for them, and leaves at once.
-            if transmit.is_some() || !has_news {
+            if !again {
                 return transmit;
             }
         }

@@ -149,10 +149,8 @@ impl Notices {
 
     /// Tells each stream that was refused a message and has room now.
     pub(crate) fn tell_writable(&mut self, sender: &mut Sender) {
-        if sender.buffer.has_refused() {
-            while let Some(stream) = sender.buffer.take_writable() {
-                self.tell(Event::Writable(stream));
-            }
+        while let Some(stream) = sender.buffer.take_writable() {
+            self.tell(Event::Writable(stream));
         }
     }
 

@@ -396,6 +396,12 @@ impl Receiver {
         self.ready.has_any() || self.partial_stream().is_some()
     }
 
+    /// Whether there may be news about streams that are read separately.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.ready.has_news() || self.partial_stream().is_some()
+    }
+
     /// Called after input: the news about streams that are read separately.
     pub(crate) fn take_news(&mut self) -> impl Iterator<Item = StreamNews> {
         if let Some(stream) = self.partial_stream()

@@ -283,6 +283,11 @@ impl ReadyQueue {
         }
     }
 
+    /// Whether there is news that was not taken.
+    pub(super) fn has_news(&self) -> bool {
+        !self.news.is_empty()
+    }
+
     pub(super) fn take_news(&mut self) -> impl Iterator<Item = StreamNews> {
         self.news.drain(..)
     }

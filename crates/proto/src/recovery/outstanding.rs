@@ -147,6 +147,11 @@ impl Outstanding {
         self.retained.bytes()
     }
 
+    /// Whether user data was freed since the last call of [`Outstanding::take_freed`].
+    pub(crate) fn has_freed(&self) -> bool {
+        self.retained.has_freed()
+    }
+
     /// The bytes of user data that were freed of each stream since the last call.
     pub(crate) fn take_freed(&mut self) -> impl Iterator<Item = (StreamId, usize)> {
         self.retained.take_freed()

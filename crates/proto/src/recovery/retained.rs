@@ -35,6 +35,10 @@ impl Retained {
         self.freed.clear();
     }
 
+    pub(super) fn has_freed(&self) -> bool {
+        !self.freed.is_empty()
+    }
+
     /// The bytes freed of each stream since the last call.
     pub(super) fn take_freed(&mut self) -> impl Iterator<Item = (StreamId, usize)> {
         self.freed.drain(..)

@@ -63,8 +63,17 @@ impl Budget {
         (2 * self.limit).saturating_sub(self.used() + kept)
     }
 
+    /// Whether there is memory for `len` more bytes whatever is kept for other classes, which is less than the limit: the quick answer
+    /// while the buffer is at most half full.
+    fn fits_all_shares(&self, len: usize) -> bool {
+        self.used().saturating_add(len).saturating_add(CHUNK_MEMORY) <= self.limit
+    }
+
     /// Whether there is memory for a message of `len` bytes, or for a part of a message.
     pub(super) fn takes(&self, class: usize, len: usize) -> bool {
+        if self.fits_all_shares(len) {
+            return true;
+        }
         let free = self.free_for(class);
         let fits = self.used() == 0 || len.saturating_add(CHUNK_MEMORY) <= free;
         fits || free > 0 && self.beyond == 0 && len > self.limit / 8
@@ -72,8 +81,12 @@ impl Budget {
 
     /// A message, or a part of one, was accepted.
     pub(super) fn add(&mut self, stream: StreamId, class: usize, len: usize) {
-        let free = self.free_for(class);
-        if len.saturating_add(CHUNK_MEMORY) > free && self.beyond == 0 {
+        let free = if self.beyond > 0 || self.fits_all_shares(len) {
+            usize::MAX
+        } else {
+            self.free_for(class)
+        };
+        if len.saturating_add(CHUNK_MEMORY) > free {
             self.beyond = len - len.min(free / 2);
             self.long = stream;
             self.bytes[class] += len - self.beyond;

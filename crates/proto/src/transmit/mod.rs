@@ -322,8 +322,10 @@ impl Sender {
     #[inline]
     pub(crate) fn settle(&mut self, paths: &mut Paths) {
         paths.iter_mut().for_each(Path::settle_t3);
-        for (stream, bytes) in self.outstanding.take_freed() {
-            self.buffer.free(stream, bytes);
+        if self.outstanding.has_freed() {
+            for (stream, bytes) in self.outstanding.take_freed() {
+                self.buffer.free(stream, bytes);
+            }
         }
         self.count_items();
         debug_assert_eq!(self.buffer.bytes(), self.queue.bytes() + self.outstanding.bytes());

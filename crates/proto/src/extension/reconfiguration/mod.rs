@@ -258,6 +258,12 @@ impl Reconfiguration {
             .extend(self.requests.retransmit().map(Outgoing::Request));
     }
 
+    /// Whether no request of either side waits. (Chunks and events leave with the call that causes them.)
+    #[inline]
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.requests.is_idle() && self.deferred.is_none() && self.clearing.is_none()
+    }
+
     /// Called after any input: performs what had to wait, and sends the next request.
     pub(crate) fn advance(&mut self, now: Timestamp, parts: &mut Parts<'_>) {
         if !self.enabled {

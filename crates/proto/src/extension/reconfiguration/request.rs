@@ -87,7 +87,7 @@ pub(super) struct Answered {
 #[derive(Debug)]
 pub(super) struct Requests {
     next: u32,
-    current: Option<(Job, Phase)>,
+    current: Option<Box<(Job, Phase)>>,
     waiting: VecDeque<Job>,
 }
 
@@ -113,7 +113,7 @@ impl Requests {
 
     /// The outgoing streams that will be added if the peer accepts all requests.
     pub(super) fn added_streams(&self) -> u32 {
-        let jobs = self.current.iter().map(|(job, _)| job).chain(&self.waiting);
+        let jobs = self.current.iter().map(|current| &current.0).chain(&self.waiting);
         let counts = jobs.map(|job| match job.change {
             Change::Add { outgoing, .. } => u32::from(outgoing),
             _ => 0,
@@ -133,9 +133,9 @@ impl Requests {
             if let Some(streams) = job.change.held() {
                 parts.queue.hold(streams);
             }
-            self.current = Some((job, Phase::Draining));
+            self.current = Some(Box::new((job, Phase::Draining)));
         }
-        let (job, phase) = self.current.as_mut()?;
+        let (job, phase) = &mut **self.current.as_mut()?;
         let held = job.change.held().is_some();
         if matches!(phase, Phase::Draining) {
             if held && !parts.queue.is_drained() {
@@ -176,14 +176,14 @@ impl Requests {
     }
 
     fn sent(&self) -> Option<(&Job, &Sent)> {
-        match self.current.as_ref()? {
+        match &**self.current.as_ref()? {
             (job, Phase::Sent(sent)) => Some((job, sent)),
             _ => None,
         }
     }
 
     fn sent_mut(&mut self) -> Option<&mut Sent> {
-        match self.current.as_mut()? {
+        match &mut **self.current.as_mut()? {
             (_, Phase::Sent(sent)) => Some(sent),
             _ => None,
         }
@@ -232,7 +232,7 @@ impl Requests {
 
     /// The peer answered a request: it is marked as acknowledged (§5.2.7 H1). `None` if it waits for no answer.
     pub(super) fn on_answer(&mut self, sequence: u32) -> Option<Answered> {
-        let (job, Phase::Sent(sent)) = self.current.as_mut()? else {
+        let (job, Phase::Sent(sent)) = &mut **self.current.as_mut()? else {
             return None;
         };
         let (_, request, open) = sent

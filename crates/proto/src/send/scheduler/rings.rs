@@ -50,6 +50,12 @@ impl Rings {
         self.slots.at(stream)?.key
     }
 
+    /// Whether no other stream is in the ring of this one.
+    pub(super) fn is_alone(&self, stream: StreamId) -> bool {
+        let slot = self.slots.at(stream);
+        slot.is_some_and(|slot| slot.before.is_none() && slot.behind.is_none())
+    }
+
     /// Adds a stream that is in no ring at the end of a ring.
     pub(super) fn push_back(&mut self, stream: StreamId, key: Key) {
         let last = self.append(stream, key);

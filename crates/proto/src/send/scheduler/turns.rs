@@ -126,9 +126,14 @@ impl Turns {
 
     /// Moves the stream to the end of its ring.
     fn go_to_the_end(&mut self, stream: StreamId, settings: &Settings) {
-        if self.rings.key(stream).is_some() {
+        let Some(from) = self.rings.key(stream) else {
+            return;
+        };
+        let to = self.key(stream, settings);
+        // A stream that is alone in its ring follows itself.
+        if to != from || !self.rings.is_alone(stream) {
             self.rings.remove(stream);
-            self.enter(stream, settings);
+            self.rings.push_back(stream, to);
         }
     }
 
