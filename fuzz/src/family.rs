@@ -156,6 +156,7 @@ impl Family {
     }
 
     /// RE-CONFIG with the request to reset these outgoing streams, or the incoming ones.
+    #[cfg(feature = "encryption")]
     pub(crate) fn reset(&mut self, last_tsn: Tsn, outgoing: bool, streams: &[u16]) -> Vec<u8> {
         let request = number(&mut self.request, 0);
         let listed: Vec<u8> = streams.iter().flat_map(|stream| stream.to_be_bytes()).collect();
@@ -171,6 +172,7 @@ impl Family {
     }
 
     /// RE-CONFIG with this result of the endpoint's last request.
+    #[cfg(feature = "encryption")]
     pub(crate) fn answer(&self, result: u32) -> Vec<u8> {
         chunk(
             kind::RE_CONFIG,

@@ -5,12 +5,14 @@ mod explore;
 
 mod association;
 mod family;
+#[cfg(feature = "encryption")]
 mod handshake;
 mod input;
 mod memory;
 mod node;
 mod pair;
 mod peer;
+#[cfg(feature = "encryption")]
 mod session;
 mod work;
 
@@ -19,6 +21,7 @@ pub use anabranch_proto::fuzzing::{
 };
 
 /// libFuzzer ends the program at each panic. Panics of the library for DTLS end their connection only, which is for the targets to test.
+#[cfg(feature = "encryption")]
 fn print_panics() {
     static HOOK: std::sync::Once = std::sync::Once::new();
     HOOK.call_once(|| std::panic::set_hook(Box::new(|info| eprintln!("{info}"))));
@@ -64,6 +67,7 @@ pub fn work(input: &[u8]) {
 /// # Panics
 /// If a panic of the library for DTLS leaves its connection; if handshakes or connections exceed their limits; if a stranger gets many bytes for
 /// few; if a packet arrives that was not sent; if there is no connection once the network works.
+#[cfg(feature = "encryption")]
 pub fn handshake(input: &[u8]) {
     handshake::run(input);
 }
@@ -74,6 +78,7 @@ pub fn handshake(input: &[u8]) {
 /// # Panics
 /// If a session holds more memory than docs/LIMITS.md allows; if its events or its timeouts break a rule; if messages between two sessions are
 /// lost, changed, duplicated or out of order once the network works.
+#[cfg(feature = "encryption")]
 pub fn session(input: &[u8]) {
     session::run(input);
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 /// A name and a function of bytes.
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 14] = [
+const TARGETS: &[Target] = &[
     ("parse", anabranch_fuzz::parse),
     ("association", anabranch_fuzz::association),
     ("pair", anabranch_fuzz::pair),
@@ -19,7 +19,9 @@ const TARGETS: [Target; 14] = [
     ("recovery", anabranch_fuzz::recovery),
     ("controllers", anabranch_fuzz::controllers),
     ("work", anabranch_fuzz::work),
+    #[cfg(feature = "encryption")]
     ("handshake", anabranch_fuzz::handshake),
+    #[cfg(feature = "encryption")]
     ("session", anabranch_fuzz::session),
 ];
 
