@@ -211,6 +211,27 @@ impl Lockstep {
         [self.packets, self.answers]
     }
 
+    /// A round of a transfer: `write` gives messages to the sender, the packets are carried as by [`Lockstep::exchange`], and `read` reads.
+    /// If no packet moves, time passes until the next timeout.
+    ///
+    /// # Errors
+    /// The association has ended, or no packet moves and no timer runs.
+    pub fn round(
+        &mut self,
+        quantum: u64,
+        write: impl FnOnce(&mut Association, Timestamp),
+        read: impl FnMut(&mut Association, Timestamp),
+    ) -> Result<(), LockstepError> {
+        let (association, now) = self.sender()?;
+        write(association, now);
+        let before = self.packets();
+        self.exchange(quantum, read);
+        if before == self.packets() {
+            self.wait()?;
+        }
+        Ok(())
+    }
+
     /// Carries all packets that the sender has ready. The receiver gets `quantum` packets before it may answer, and then `read` may read.
     pub fn exchange(&mut self, quantum: u64, mut read: impl FnMut(&mut Association, Timestamp)) {
         let now = self.now;

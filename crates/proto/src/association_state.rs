@@ -29,6 +29,8 @@ pub(crate) mod permit {
     pub(crate) const SEND_DATA: u8 = 1 << 1;
     /// Received DATA is processed (§6, §9.2).
     pub(crate) const TAKE_DATA: u8 = 1 << 2;
+    /// Data is exchanged, in one direction at least.
+    pub(crate) const EXCHANGE_DATA: u8 = SEND_DATA | TAKE_DATA;
     /// The application may begin messages.
     pub(crate) const BEGIN_MESSAGES: u8 = 1 << 3;
     /// The application may end a message that it began before.

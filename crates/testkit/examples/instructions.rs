@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anabranch_netsim::{Arena, Lockstep};
-use anabranch_proto::{Config, Reliability, SendOptions, StreamId};
+use anabranch_proto::{Association, Config, Reliability, SendOptions, StreamId};
 
 const USAGE: &str = "\
 instructions message SIZE QUANTUM COUNT    send and read COUNT ordered messages; the receiver gets QUANTUM packets before it answers
@@ -29,24 +29,22 @@ fn messages(size: usize, quantum: u64, total: u64, options: SendOptions) {
     let mut application = Arena::default();
     let (mut sent, mut received) = (0, 0);
     while received < total {
-        let (association, now) = pair.sender().expect("an association");
-        while sent < total {
-            let message = application.copy(&template);
-            if association.send(now, StreamId(0), message, options).is_err() {
-                break;
+        let write = |association: &mut Association, now| {
+            while sent < total {
+                let message = application.copy(&template);
+                if association.send(now, StreamId(0), message, options).is_err() {
+                    break;
+                }
+                sent += 1;
             }
-            sent += 1;
-        }
-        let before = pair.packets();
-        pair.exchange(quantum, |association, now| {
+        };
+        let read = |association: &mut Association, now| {
             while let Some(part) = association.recv(now) {
                 assert!(part.payload.len() == size && part.ending);
                 received += 1;
             }
-        });
-        if before == pair.packets() && received < total {
-            pair.wait().expect("a timer");
-        }
+        };
+        pair.round(quantum, write, read).expect("progress");
     }
 }
 

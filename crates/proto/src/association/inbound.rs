@@ -179,8 +179,7 @@ impl Association {
                 return Onward::Break(());
             }
             kind::DATA | kind::I_DATA | kind::SACK | kind::NR_SACK
-                if self.capabilities.has(Capabilities::ECA)
-                    && self.state.may(permit::SEND_DATA | permit::TAKE_DATA) =>
+                if self.capabilities.has(Capabilities::ECA) && self.state.may(permit::EXCHANGE_DATA) =>
             {
                 self.abort_for_violation("data or an acknowledgement without the numbers of transmissions");
                 return Onward::Break(());

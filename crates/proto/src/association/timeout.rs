@@ -38,8 +38,7 @@ impl Association {
                 self.addresses.requests().and_then(Requests::due),
                 self.ending.due(),
                 self.ending.idle_due(&self.state, self.sender.is_empty()),
-                self.reconfiguration
-                    .due(self.state.may(permit::SEND_DATA | permit::TAKE_DATA)),
+                self.reconfiguration.due(self.state.may(permit::EXCHANGE_DATA)),
                 self.receiver.ack_deadline(),
                 self.sender.deadline(&self.config),
             ])
@@ -73,10 +72,7 @@ impl Association {
             self.notices.tell(Event::IdleTimeout);
             self.begin_shutdown(now);
         }
-        if is_due(
-            self.reconfiguration
-                .due(self.state.may(permit::SEND_DATA | permit::TAKE_DATA)),
-        ) {
+        if is_due(self.reconfiguration.due(self.state.may(permit::EXCHANGE_DATA))) {
             self.reconfigure(now).on_timer();
         }
         self.sender.on_window_probe_timer(now);

@@ -1,7 +1,7 @@
 //! A transfer between two associations in memory.
 
 use anabranch_netsim::{Arena, Lockstep, LockstepError};
-use anabranch_proto::SendOptions;
+use anabranch_proto::{Association, SendOptions};
 
 use super::{BenchArgs, MEMORY_PACKET, Meter, Report, is_stamped, stamp};
 use crate::failure::Failure;
@@ -16,6 +16,7 @@ pub(super) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<Report, Fai
     set.map_err(|error| Failure::new(error.to_string()))?;
     let total = args.messages();
     let mut template = vec![0x5a; usize::try_from(args.size).unwrap_or(usize::MAX)];
+    let len = template.len();
     let options = SendOptions::default().unordered(args.unordered);
     let (mut sent, mut received, mut wrong) = (0, 0, 0);
     let mut application = Arena::default();
@@ -24,22 +25,22 @@ pub(super) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<Report, Fai
         if sent == total {
             pair.hold = 0;
         }
-        let (association, now) = pair.sender().map_err(ended)?;
-        while sent < total {
-            stamp(&mut template, sent);
-            let message = application.copy(&template);
-            if association
-                .send(now, args.stream_of(sent), message, options)
-                .is_err()
-            {
-                break;
+        let write = |association: &mut Association, now| {
+            while sent < total {
+                stamp(&mut template, sent);
+                let message = application.copy(&template);
+                if association
+                    .send(now, args.stream_of(sent), message, options)
+                    .is_err()
+                {
+                    break;
+                }
+                sent += 1;
             }
-            sent += 1;
-        }
-        let before = pair.packets();
-        pair.exchange(args.quantum, |association, now| {
+        };
+        let read = |association: &mut Association, now| {
             while let Some(part) = association.recv(now) {
-                let whole = part.beginning && part.ending && part.payload.len() == template.len();
+                let whole = part.beginning && part.ending && part.payload.len() == len;
                 let right = args.scheduler.is_some()
                     || part
                         .payload
@@ -49,10 +50,8 @@ pub(super) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<Report, Fai
                 wrong += u64::from(!(whole && right));
                 received += 1;
             }
-        });
-        if before == pair.packets() && received < total {
-            pair.wait().map_err(ended)?;
-        }
+        };
+        pair.round(args.quantum, write, read).map_err(ended)?;
     }
     if wrong > 0 {
         return Err(Failure::new(format!(
