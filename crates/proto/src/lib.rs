@@ -97,6 +97,6 @@ pub use stats::{
 };
 pub use time::Timestamp;
 pub use trace_event::{
-    AbandonReason, LossRule, PathMetrics, SendWait, TraceChunk, TraceEvent, TraceKind, TraceLevel, TsnRange,
+    AbandonReason, Blocked, LossRule, PathMetrics, TraceChunk, TraceEvent, TraceKind, TraceLevel, TsnRange,
 };
 pub use transmit::Transmit;

@@ -113,7 +113,7 @@ pub enum TraceKind {
     /// Data waits, and none of it may leave. Reported when the reason changes.
     SendingWaits {
         /// Why.
-        reason: SendWait,
+        reason: Blocked,
     },
     /// A chunk of user data left: DATA, I-DATA, E-DATA or E-I-DATA (RFC 9260 §6.1).
     DataSent {
@@ -373,13 +373,13 @@ pub enum AbandonReason {
     Priority,
 }
 
-/// Why data waits although there is some to send (RFC 9260 §6.1).
+/// Why no packet with data leaves now (RFC 9260 §6.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum SendWait {
+pub enum Blocked {
     /// The state of the association allows no data.
     State,
-    /// The rest of the message was not given yet (explicit end of record).
+    /// The application gave no data, or not the rest of a message (explicit end of record).
     Application,
     /// The peer's receive window, or the range of TSNs that gap ack blocks can name.
     ReceiveWindow,
@@ -463,7 +463,12 @@ impl AbandonReason {
     }
 }
 
-impl SendWait {
+impl Blocked {
+    /// Whether the network is the limit, and not the application or the peer.
+    pub(crate) fn is_for_network(self) -> bool {
+        matches!(self, Self::CongestionWindow | Self::Pacer(_) | Self::MaxBurst)
+    }
+
     /// The name of the reason in logs and qlog files.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anabranch_netsim::{LinkConfig, LossModel, Probability, QueueLimit};
 use anabranch_proto::{
-    AbandonReason, AssociationState, Config, LossRule, MessageId, Reliability, SchedulerKind, SendOptions,
-    SendWait, StreamId, Timestamp, TraceEvent, TraceKind, TraceLevel,
+    AbandonReason, AssociationState, Blocked, Config, LossRule, MessageId, Reliability, SchedulerKind,
+    SendOptions, StreamId, Timestamp, TraceEvent, TraceKind, TraceLevel,
 };
 use anabranch_testkit::{Ledger, Pair, Setup, Side};
 use bytes::Bytes;
@@ -268,13 +268,13 @@ fn a_full_queue_and_a_small_window_are_causes() {
     }
     pair.run_for(Duration::from_secs(10));
     let events = trace(&mut pair, Side::A);
-    let waits = |reason: fn(&SendWait) -> bool| {
+    let waits = |reason: fn(&Blocked) -> bool| {
         count(
             &events,
             |kind| matches!(kind, TraceKind::SendingWaits { reason: wait } if reason(wait)),
         )
     };
-    assert!(waits(|wait| matches!(wait, SendWait::CongestionWindow | SendWait::Pacer(_))) > 0);
+    assert!(waits(|wait| matches!(wait, Blocked::CongestionWindow | Blocked::Pacer(_))) > 0);
     let last = events.iter().rev().find_map(|event| match event.kind {
         TraceKind::DataSent { waited, .. } => waited,
         _ => None,
@@ -304,8 +304,8 @@ fn the_delay_bound_is_a_cause() {
             |kind| matches!(kind, TraceKind::SendingWaits { reason } if *reason == wanted),
         )
     };
-    assert!(waits(SendWait::DelayBound) > 0);
-    assert_eq!(waits(SendWait::ReceiveWindow), 0);
+    assert!(waits(Blocked::DelayBound) > 0);
+    assert_eq!(waits(Blocked::ReceiveWindow), 0);
 }
 
 #[test]

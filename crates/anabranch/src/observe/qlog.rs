@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anabranch_proto::{
-    AssociationId, Extensions, PathId, SendWait, Timestamp, TraceChunk, TraceEvent, TraceKind, Tsn, TsnRange,
+    AssociationId, Blocked, Extensions, PathId, Timestamp, TraceChunk, TraceEvent, TraceKind, Tsn, TsnRange,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -234,7 +234,7 @@ fn fields(kind: &TraceKind) -> Value {
         TraceKind::SendingWaits { reason } => json!({
             "reason": reason.name(),
             "until": match reason {
-                SendWait::Pacer(until) => Some(instant(*until)),
+                Blocked::Pacer(until) => Some(instant(*until)),
                 _ => None,
             },
         }),

@@ -5,27 +5,28 @@ use core::ops::ControlFlow;
 use anabranch_wire::Tsn;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
-    AckPolicy, Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, HeartbeatAck, IData, MessageNumber, NrSack,
-    PathSequence, RawChunk, Sack, SelectiveForwardTsn, ShutdownComplete, UnknownAction, kind,
-    packets_answered, padded, unknown_chunk_action,
+    AckPolicy, Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, HeartbeatAck, IData, NrSack, PathSequence,
+    RawChunk, Sack, UnknownAction, kind, packets_answered, padded, unknown_chunk_action,
 };
 use anabranch_wire::packet::COMMON_HEADER_LEN;
 
+use super::chunk_rules::{rule, wrong_format};
+use super::skipping::{on_extended_forward_tsn, on_forward_tsn, on_i_forward_tsn, on_selective_forward_tsn};
+use super::transmissions::{on_e_data, on_e_i_data};
 use super::{Association, Capabilities, State, tracing};
 use crate::association_state::permit;
 use crate::control::answer_out_of_the_blue;
 use crate::ecn::EcnCodepoint;
 use crate::event::CloseReason;
 use crate::inbound::Inbound;
-use crate::receive::{Fragment, Receiver, Verdict};
-use crate::send::DataFormat;
+use crate::receive::{Fragment, Verdict};
 use crate::time::Timestamp;
 
 /// Facts about the chunks of one packet that are needed after its last chunk.
 #[derive(Default)]
 pub(super) struct PacketNotes {
     /// The packet had DATA.
-    data: bool,
+    pub(super) data: bool,
     /// The peer asks for an acknowledgement at once (I bit, RFC 7053).
     immediate: bool,
     /// The lowest TSN of its new data: that of the first chunk, because chunks are in the order of TSNs (§6.10).
@@ -37,13 +38,13 @@ pub(super) struct PacketNotes {
 }
 
 /// The transmission that carried a chunk, and the requested path of its acknowledgement (ECA-SCTP).
-type Carried = (PathSequence, AckPolicy);
+pub(super) type Carried = (PathSequence, AckPolicy);
 
 /// Whether the next chunk of the packet is handled too.
 pub(super) type Onward = ControlFlow<()>;
 
 /// A chunk of user data as it arrived.
-struct Arrival {
+pub(super) struct Arrival {
     fragment: Fragment,
     /// The peer asks for an acknowledgement at once (I bit, RFC 7053).
     immediate: bool,
@@ -52,7 +53,7 @@ struct Arrival {
 
 impl Arrival {
     /// From DATA in a packet of `datagram` bytes.
-    fn of_data(data: Data, carried: Option<Carried>, datagram: usize) -> Self {
+    pub(super) fn of_data(data: Data, carried: Option<Carried>, datagram: usize) -> Self {
         Self {
             fragment: Fragment {
                 tsn: data.tsn,
@@ -72,7 +73,7 @@ impl Arrival {
     }
 
     /// From I-DATA in a packet of `datagram` bytes.
-    fn of_i_data(data: IData, carried: Option<Carried>, datagram: usize) -> Self {
+    pub(super) fn of_i_data(data: IData, carried: Option<Carried>, datagram: usize) -> Self {
         Self {
             fragment: Fragment {
                 tsn: data.tsn,
@@ -170,20 +171,12 @@ impl Association {
         if let Some(onward) = self.authenticate(inbound, raw, notes) {
             return onward;
         }
+        if let Some(violation) = wrong_format(self.capabilities, self.state.kind(), raw.kind) {
+            self.abort_for_violation(violation);
+            return Onward::Break(());
+        }
         // Nearly all chunks are of these types, which are smaller than the largest variant of `Chunk`.
         let read = match raw.kind {
-            kind::DATA | kind::I_DATA
-                if self.state.may(permit::TAKE_DATA) && self.capabilities.rule_out(raw.kind) =>
-            {
-                self.abort_for_violation("DATA where messages interleave, or I-DATA where they do not");
-                return Onward::Break(());
-            }
-            kind::DATA | kind::I_DATA | kind::SACK | kind::NR_SACK
-                if self.capabilities.has(Capabilities::ECA) && self.state.may(permit::EXCHANGE_DATA) =>
-            {
-                self.abort_for_violation("data or an acknowledgement without the numbers of transmissions");
-                return Onward::Break(());
-            }
             kind::DATA => Data::decode(raw)
                 .map(|data| self.on_data(now, Arrival::of_data(data, None, inbound.len()), notes)),
             kind::I_DATA => IData::decode(raw)
@@ -206,13 +199,7 @@ impl Association {
                     }
                 })
             }
-            _ if self.capabilities.leave_unknown(raw.kind, self.config.chunk_types) => {
-                return self.on_unknown(raw, notes);
-            }
-            _ => match Chunk::decode(raw.under(self.config.chunk_types)) {
-                Ok(chunk) => return self.on_control_chunk(now, inbound, raw, chunk, notes),
-                Err(error) => Err(error),
-            },
+            _ => return self.on_other_chunk(now, inbound, raw, notes),
         };
         match read {
             Ok(()) => Onward::Continue(()),
@@ -220,6 +207,29 @@ impl Association {
         }
     }
 
+    /// Handles a chunk that is no DATA, I-DATA, SACK or NR-SACK, by its [`Rule`](super::chunk_rules::Rule).
+    fn on_other_chunk(
+        &mut self,
+        now: Timestamp,
+        inbound: &Inbound,
+        raw: &RawChunk,
+        notes: &mut PacketNotes,
+    ) -> Onward {
+        let known = raw.under(self.config.chunk_types);
+        let rule = rule(known.kind);
+        if !self.capabilities.has(rule.extension) {
+            return self.on_unknown(raw, notes);
+        }
+        match Chunk::decode(known) {
+            Ok(chunk) if self.state.may(rule.permit) => {
+                self.on_control_chunk(now, inbound, raw, chunk, notes)
+            }
+            Ok(_) => Onward::Continue(()),
+            Err(error) => self.on_malformed(inbound, error),
+        }
+    }
+
+    /// One call for each type of chunk.
     fn on_control_chunk(
         &mut self,
         now: Timestamp,
@@ -264,11 +274,8 @@ impl Association {
                 }
             }
             // In any other state than COOKIE-ECHOED it is discarded (§5.2.5).
-            Chunk::CookieAck => {
-                if matches!(self.state, State::CookieEchoed(_)) {
-                    self.become_established(now);
-                }
-            }
+            Chunk::CookieAck if matches!(self.state, State::CookieEchoed(_)) => self.become_established(now),
+            Chunk::CookieAck => {}
             Chunk::Abort(abort) => {
                 if self.identity.accepts_last(inbound, abort.reflected_tag) {
                     self.on_abort(now, inbound, &abort);
@@ -277,109 +284,44 @@ impl Association {
             }
             Chunk::Error(error) => self.on_error(now, &error),
             Chunk::Shutdown(shutdown) => self.on_shutdown(now, shutdown.cumulative_tsn_ack),
-            Chunk::ShutdownAck => {
-                if matches!(self.state, State::ShutdownSent(_) | State::ShutdownAckSent(_)) {
-                    let complete = Chunk::ShutdownComplete(ShutdownComplete { reflected_tag: false });
-                    let path = self.paths.path(self.paths.answer_path());
-                    let signer = self.authentication.signer();
-                    self.control
-                        .reply(self.identity.last_packet(path, complete, signer));
-                    self.close(CloseReason::Shutdown);
-                }
-            }
+            Chunk::ShutdownAck => self.on_shutdown_ack(),
             Chunk::ShutdownComplete(complete) => {
                 if self.identity.accepts_last(inbound, complete.reflected_tag) && self.state.has_finished() {
                     self.close(CloseReason::Shutdown);
                 }
                 return Onward::Break(());
             }
-            Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_)
-                if self.state.may(permit::TAKE_DATA) && self.capabilities.rule_out(raw.kind) =>
-            {
-                self.abort_for_violation(
-                    "FORWARD-TSN where messages interleave, or I-FORWARD-TSN where they do not",
-                );
-                return Onward::Break(());
-            }
-            Chunk::EData(_) if self.capabilities.data_format() != DataFormat::EData => {
-                self.abort_for_violation("E-DATA where messages interleave");
-                return Onward::Break(());
-            }
-            Chunk::EIData(_) if self.capabilities.data_format() != DataFormat::EIData => {
-                self.abort_for_violation("E-I-DATA where messages do not interleave");
-                return Onward::Break(());
-            }
-            Chunk::EData(chunk) => {
-                let carried = Some((chunk.transmission, chunk.policy));
-                self.on_data(now, Arrival::of_data(chunk.data, carried, inbound.len()), notes);
-            }
-            Chunk::EIData(chunk) => {
-                let carried = Some((chunk.transmission, chunk.policy));
-                self.on_data(now, Arrival::of_i_data(chunk.data, carried, inbound.len()), notes);
-            }
-            Chunk::CoopSack(sack) => {
-                if self.state.may(permit::SEND_DATA) {
-                    self.sending(now, |sender, cx| sender.on_coop_sack(cx, &sack));
-                }
-            }
+            Chunk::EData(chunk) => on_e_data(self, now, chunk, inbound.len(), notes),
+            Chunk::EIData(chunk) => on_e_i_data(self, now, chunk, inbound.len(), notes),
+            Chunk::CoopSack(sack) => self.sending(now, |sender, cx| sender.on_coop_sack(cx, &sack)),
             Chunk::ForwardPsn(point) => {
-                if self.state.may(permit::TAKE_DATA) {
-                    self.counters.forward_psns_received += 1;
-                    self.receiver.on_forward_psn(point.0);
-                }
+                self.counters.forward_psns_received += 1;
+                self.receiver.on_forward_psn(point.0);
             }
-            Chunk::ForwardTsn(forward) if self.capabilities.has(Capabilities::PARTIAL_RELIABILITY) => {
-                let skipped = forward.skipped();
-                let skipped = skipped.map(|skipped| (skipped.stream, skipped.ssn.0.into()));
-                self.on_forward(now, forward.new_cumulative_tsn, notes, |receiver| {
-                    receiver.on_forward(forward.new_cumulative_tsn, skipped)
-                });
-            }
-            Chunk::IForwardTsn(forward) if self.capabilities.has(Capabilities::I_FORWARD_TSN) => {
-                self.on_forward(now, forward.new_cumulative_tsn, notes, |receiver| {
-                    receiver.on_i_forward(forward.new_cumulative_tsn, forward.skipped())
-                });
-            }
-            Chunk::SelectiveForwardTsn(notice)
-                if self.capabilities.has(Capabilities::SELECTIVE_FORWARD_TSN) =>
-            {
-                self.on_selective_forward_tsn(notice);
-            }
-            Chunk::ExtendedForwardTsn(forward)
-                if self.capabilities.has(Capabilities::EXTENDED_FORWARD_TSN) =>
-            {
-                let base = forward.cumulative_tsn;
-                if self.state.may(permit::TAKE_DATA) && !self.reconfiguration.is_former_data(now, base) {
-                    notes.data = true;
-                    self.counters.extended_forwards_received += 1;
-                    self.receiver.on_extended_forward(base, forward.blocks());
-                }
-            }
+            Chunk::ForwardTsn(forward) => on_forward_tsn(self, now, &forward, notes),
+            Chunk::IForwardTsn(forward) => on_i_forward_tsn(self, now, &forward, notes),
+            Chunk::SelectiveForwardTsn(notice) => on_selective_forward_tsn(self, &notice),
+            Chunk::ExtendedForwardTsn(forward) => on_extended_forward_tsn(self, now, &forward, notes),
             Chunk::Ecne(ecne) => {
-                if self.state.may(permit::SEND_DATA)
-                    && let Some((path, cwr)) = self.sending(now, |sender, cx| sender.on_ecne(cx, &ecne))
-                {
+                if let Some((path, cwr)) = self.sending(now, |sender, cx| sender.on_ecne(cx, &ecne)) {
                     let is_cwr = |chunk: &Chunk| matches!(chunk, Chunk::Cwr(_));
                     self.control.replace(path, Chunk::Cwr(cwr), is_cwr);
                 }
             }
-            Chunk::Asconf(asconf) if self.capabilities.has(Capabilities::DYNAMIC_ADDRESSES) => {
+            Chunk::Cwr(cwr) => self.sender.on_cwr(self.paths.last_arrival, &cwr),
+            Chunk::Asconf(asconf) => {
                 let first = !core::mem::replace(&mut notes.asconf, true);
                 self.on_asconf(now, inbound, &asconf, first);
             }
-            Chunk::AsconfAck(ack) if self.capabilities.has(Capabilities::DYNAMIC_ADDRESSES) => {
-                self.on_asconf_ack(now, &ack);
-            }
+            Chunk::AsconfAck(ack) => self.on_asconf_ack(now, &ack),
             Chunk::ReConfig(chunk) => self.reconfigure(now).on_chunk(&chunk, notes),
-            Chunk::Cwr(cwr) => self.sender.on_cwr(self.paths.last_arrival, &cwr),
-            // A chunk type that was not negotiated is unknown, even if this endpoint could read it (§3.2).
             _ => return self.on_unknown(raw, notes),
         }
         Onward::Continue(())
     }
 
     /// DATA or I-DATA arrived, alone or in E-DATA or E-I-DATA.
-    fn on_data(&mut self, now: Timestamp, arrival: Arrival, notes: &mut PacketNotes) {
+    pub(super) fn on_data(&mut self, now: Timestamp, arrival: Arrival, notes: &mut PacketNotes) {
         let Arrival {
             fragment,
             immediate,
@@ -415,42 +357,6 @@ impl Association {
             Verdict::Violation(what) => self.abort_for_violation(what),
         }
         self.counters.chunks_reneged = self.receiver.reneged();
-    }
-
-    /// A FORWARD-TSN (RFC 3758 §3.6) or I-FORWARD-TSN (RFC 8260 §2.3.1) arrived: acknowledged by the same rules as DATA.
-    fn on_forward(
-        &mut self,
-        now: Timestamp,
-        tsn: Tsn,
-        notes: &mut PacketNotes,
-        forward: impl FnOnce(&mut Receiver) -> Result<(), &'static str>,
-    ) {
-        if !self.state.may(permit::TAKE_DATA) || self.reconfiguration.is_former_data(now, tsn) {
-            return;
-        }
-        notes.data = true;
-        self.counters.forward_tsns_received += 1;
-        if let Err(what) = forward(&mut self.receiver) {
-            self.abort_for_violation(what);
-        }
-    }
-
-    fn on_selective_forward_tsn(&mut self, notice: SelectiveForwardTsn) {
-        if !self.state.may(permit::TAKE_DATA) {
-            return;
-        }
-        let interleaves = self.capabilities.has(Capabilities::INTERLEAVING);
-        let number = match notice.number {
-            MessageNumber::Ssn(ssn) if !interleaves => ssn.0.into(),
-            MessageNumber::Mid(mid) if interleaves => mid.0,
-            _ => {
-                self.abort_for_violation("a selective forward TSN with the wrong kind of number");
-                return;
-            }
-        };
-        self.counters.selective_notices_received += 1;
-        self.receiver
-            .on_selective_forward(notice.tsn, notice.stream, number);
     }
 
     /// An ERROR arrived (§3.3.10): one cause concerns set-up; all causes are reported to the application.

@@ -4,6 +4,7 @@
 
 mod addresses;
 mod authentication;
+mod chunk_rules;
 mod collision;
 mod failure;
 mod handshake;
@@ -16,10 +17,12 @@ mod reconfiguration;
 pub(crate) mod recovery_model;
 mod scheduling;
 mod shutdown;
+mod skipping;
 mod state;
 mod streams;
 mod timeout;
 mod tracing;
+mod transmissions;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -288,7 +291,6 @@ impl Association {
             sender: &mut self.sender,
             receiver: &mut self.receiver,
             control: &mut self.control,
-            replies_only: self.addresses.is_between_addresses(),
             header: self.identity.header(),
             probe_due: false,
         };
@@ -395,8 +397,16 @@ impl Association {
                 if !it.control.has_replies() {
                     it.send_due_probes(now);
                 }
+                let only_replies = it.addresses.is_between_addresses();
                 let (mut assembler, mut cx) = it.parts(now);
-                let transmit = assembler.build_batch(&mut cx, buffer, max_datagrams);
+                let transmit = match assembler.take_reply(&mut cx, buffer) {
+                    Some(reply) => Some(reply),
+                    None if only_replies => {
+                        assembler.sender.pause(now);
+                        None
+                    }
+                    None => assembler.build_batch(&mut cx, buffer, max_datagrams),
+                };
                 let again = transmit.is_none() && it.sender.has_news();
                 (transmit, again)
             });

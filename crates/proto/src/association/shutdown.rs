@@ -3,12 +3,12 @@
 use core::time::Duration;
 
 use anabranch_wire::Tsn;
-use anabranch_wire::chunk::{Chunk, Shutdown};
+use anabranch_wire::chunk::{Chunk, Shutdown, ShutdownComplete};
 
 use super::{Association, State};
 use crate::config::Config;
 use crate::control::Request;
-use crate::event::Event;
+use crate::event::{CloseReason, Event};
 use crate::time::Timestamp;
 
 /// Bytes of user data that the peer has to acknowledge for T5-shutdown-guard to start again. With this bound a slow transfer
@@ -177,6 +177,18 @@ impl Association {
         self.control
             .retain(|chunk| !matches!(chunk, Chunk::Shutdown(_) | Chunk::ShutdownAck));
         request.send(now, chunk, self.paths.path(path), &mut self.control);
+    }
+
+    /// A SHUTDOWN ACK arrived.
+    pub(super) fn on_shutdown_ack(&mut self) {
+        if matches!(self.state, State::ShutdownSent(_) | State::ShutdownAckSent(_)) {
+            let complete = Chunk::ShutdownComplete(ShutdownComplete { reflected_tag: false });
+            let path = self.paths.path(self.paths.answer_path());
+            let signer = self.authentication.signer();
+            self.control
+                .reply(self.identity.last_packet(path, complete, signer));
+            self.close(CloseReason::Shutdown);
+        }
     }
 
     /// A SHUTDOWN arrived.

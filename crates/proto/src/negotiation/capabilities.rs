@@ -168,33 +168,19 @@ impl Capabilities {
         }
     }
 
-    /// Whether interleaving was negotiated and chunks of this type rule it out, or the reverse (RFC 8260 §2.2.3, §2.3.1).
-    pub(crate) fn rule_out(self, kind: u8) -> bool {
+    /// The violation, if interleaving was negotiated and chunks of this type rule it out, or the reverse (RFC 8260 §2.2.3, §2.3.1).
+    #[inline]
+    pub(crate) fn rule_out(self, kind: u8) -> Option<&'static str> {
         let interleaves = self.has(Self::INTERLEAVING);
-        match kind {
+        let ruled_out = match kind {
             kind::DATA | kind::FORWARD_TSN => interleaves,
             kind::I_DATA | kind::I_FORWARD_TSN => !interleaves,
             _ => false,
-        }
-    }
-
-    /// Whether a chunk type belongs to ECA-SCTP, ECN or stream reconfiguration and that was not negotiated: the chunk is then not parsed. A number that ECA-SCTP
-    /// uses here may mean another chunk type to the peer.
-    pub(crate) fn leave_unknown(self, kind: u8, numbers: ExperimentalChunkTypes) -> bool {
-        if matches!(kind, kind::ECNE | kind::CWR) {
-            return !self.has(Self::ECN);
-        }
-        if kind == kind::RE_CONFIG {
-            return !self.has(Self::RECONFIGURATION);
-        }
-        let of_eca = matches!(
-            numbers.here(kind),
-            experimental_kind::E_DATA
-                | experimental_kind::E_I_DATA
-                | experimental_kind::COOP_SACK
-                | experimental_kind::FORWARD_PSN
-        );
-        of_eca && !self.has(Self::ECA)
+        };
+        ruled_out.then_some(match kind {
+            kind::DATA | kind::I_DATA => "DATA where messages interleave, or I-DATA where they do not",
+            _ => "FORWARD-TSN where messages interleave, or I-FORWARD-TSN where they do not",
+        })
     }
 
     /// The extensions that a list of supported chunk types offers.

@@ -5,6 +5,7 @@
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod controller_model;
 mod delivery;
+mod departure;
 mod dynamic;
 mod failure;
 mod flight;
@@ -24,11 +25,11 @@ mod settings;
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 
+pub(crate) use departure::{Load, Offer};
 pub(crate) use flight::{Fate, Flight, FlightProgress, SendNo, Sending};
 pub(crate) use heartbeat::{Heartbeat, HeartbeatAnswer, HeartbeatInfo};
 pub(crate) use local_address::set_up_address;
 pub(crate) use loss_timers::LossTimers;
-pub(crate) use multipath::{Choice, Offer};
 pub(crate) use pmtu::Pmtu;
 pub(crate) use rtt::Rtt;
 pub(crate) use selection::{Candidate, Paths};
@@ -103,48 +104,6 @@ impl Path {
         }
     }
 
-    /// Whether the congestion window lets another packet with DATA out (§6.1 B).
-    #[inline(always)]
-    pub(crate) fn has_cwnd_room(&self) -> bool {
-        let waits = self.timers.single_packet && !self.flight.is_empty();
-        let room = self.bytes_in_network() < self.window() && !waits;
-        (room || self.timers.probe_now) && self.flight.has_numbers()
-    }
-
-    /// Bytes in flight, with copies. Copies alone never close the window, because only later acknowledgements settle them.
-    #[inline(always)]
-    fn bytes_in_network(&self) -> usize {
-        match self.flight.bytes() {
-            0 => 0,
-            bytes => bytes + self.copies.bytes(),
-        }
-    }
-
-    /// The most bytes in flight: the congestion window, or during recovery the limit of proportional rate reduction.
-    #[inline(always)]
-    pub(crate) fn window(&self) -> usize {
-        match &self.gates.recovery {
-            None => self.control.window(),
-            // With nothing in flight, a packet may leave whatever the window is.
-            Some(recovery) => recovery.window().max(1),
-        }
-    }
-
-    /// When the pacer releases the next packet, if not now. A probe is not paced.
-    #[inline(always)]
-    pub(crate) fn paced_until(&self, now: Timestamp) -> Option<Timestamp> {
-        if self.control.may_pace() {
-            self.pacer_waits_until(now)
-        } else {
-            None
-        }
-    }
-
-    fn pacer_waits_until(&self, now: Timestamp) -> Option<Timestamp> {
-        let pace = self.control.pace().filter(|_| !self.timers.probe_now)?;
-        self.gates.pacer.waits_until(now, &pace)
-    }
-
     /// When a tail loss probe is due ([`LossTimers::probe_timeout`]); `alone` if the association has no other path.
     pub(crate) fn probe_timeout(&self, alone: bool) -> Option<Timestamp> {
         let one_packet = self.flight.bytes() <= self.pmtu.max_data();
@@ -210,27 +169,6 @@ impl Path {
     pub(crate) fn needs_ack_at_once(&self, persistence: Persistence) -> bool {
         let one_packet = || self.control.window() <= self.pmtu.max_data();
         self.timers.single_packet || (persistence.is_partial() && one_packet())
-    }
-
-    /// Whether a packet of retransmissions may leave.
-    pub(crate) fn may_retransmit(&self) -> bool {
-        (self.timers.retransmit_now && self.flight.has_numbers()) || self.has_cwnd_room()
-    }
-
-    /// Whether data of a priority class behind the most urgent may leave, if its delay is bounded.
-    pub(crate) fn has_room_for_less_urgent(&mut self, now: Timestamp) -> bool {
-        let flight = self.flight.bytes();
-        self.gates
-            .delay_bound
-            .as_mut()
-            .is_none_or(|bound| bound.allows(now, flight))
-    }
-
-    /// Whether `Max.Burst` allows another packet with new DATA now (§6.1 D).
-    #[inline(always)]
-    pub(crate) fn has_burst_room(&mut self, now: Timestamp, max_burst: u32) -> bool {
-        let most = max_burst as usize * self.pmtu.max_data();
-        self.gates.burst.has_room(now, most) || self.control.pace().is_some()
     }
 
     /// When `bytes` more would have arrived at the receiver, at the earliest: the path's queue, which holds what is in flight beyond one
@@ -396,11 +334,18 @@ impl Path {
 
     /// Copies that left two round-trip times ago are no longer in the network. Called before data is sent.
     #[inline(always)]
-    pub(crate) fn forget_old_copies(&mut self, now: Timestamp) {
+    fn forget_old_copies(&mut self, now: Timestamp) {
         if self.copies.bytes() > 0 {
             self.copies
                 .forget_before(now.before(2 * self.rtt.smoothed_or_rto()));
         }
+    }
+
+    /// Called before new data may leave: reduces the window after a pause, and forgets copies that are no longer in flight.
+    #[inline]
+    pub(crate) fn before_new_data(&mut self, now: Timestamp) {
+        self.decay_when_idle(now);
+        self.forget_old_copies(now);
     }
 
     /// §7.2.1: reduces the window for each RTO that passed without data; called before data is sent again.

@@ -18,52 +18,18 @@
 
 use core::time::Duration;
 
+use super::departure::{Load, Offer};
 use super::selection::Paths;
 use super::{Path, PathId, PathState};
 use crate::config::{PathScheduler, RetransmissionPolicy};
 use crate::controller::Controller;
 use crate::time::Timestamp;
+use crate::trace_event::Blocked;
 
 /// How long the sender remembers that the peer sent data on a path.
 const SPREAD_MEMORY: Duration = Duration::from_secs(1);
 
-/// New data for which a path is to be chosen.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Offer {
-    /// Bytes of the chunk in its packet.
-    pub(crate) size: usize,
-    /// Bytes of user data queued, those of this chunk included; `usize::MAX` if the amount is unknown.
-    pub(crate) queued: usize,
-    /// Size of the send buffer in bytes. It holds the chunks that the peer does not have, or on which it may renege.
-    pub(crate) send_window: usize,
-    /// Bytes that the peer's receive window covers, from the earliest chunk that the peer does not have.
-    pub(crate) receive_window: usize,
-    /// The most bytes that each path may have in flight, if buffers are split.
-    pub(crate) share: usize,
-    /// `Max.Burst`: the most packets that may leave a path at once.
-    pub(crate) max_burst: u32,
-    /// Whether the data is of a priority class behind the most urgent, whose delay in the network may be bounded.
-    pub(crate) less_urgent: bool,
-}
-
-/// The decision of a scheduler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
-    Send(PathId),
-    /// No path may send now, or a path that may not send yet would still deliver sooner.
-    Wait,
-}
-
 impl Path {
-    fn takes(&mut self, now: Timestamp, offer: &Offer) -> bool {
-        self.state == PathState::Active
-            && self.flight.bytes() + offer.size <= offer.share.max(offer.size)
-            && self.has_cwnd_room()
-            && self.paced_until(now).is_none()
-            && self.has_burst_room(now, offer.max_burst)
-            && (!offer.less_urgent || self.has_room_for_less_urgent(now))
-    }
-
     /// The smoothed RTT in seconds. A path without a measurement is tried first, so that it gets one.
     fn round_trip(&self) -> f64 {
         self.rtt.smoothed().map_or(0.0, |time| time.as_secs_f64())
@@ -113,30 +79,45 @@ impl Paths {
         self.active().count()
     }
 
-    /// Chooses a path for new data.
-    pub(crate) fn schedule(&mut self, now: Timestamp, offer: &Offer) -> Choice {
-        let found = match self.multipath.scheduler {
-            PathScheduler::EarliestDeliveryFirst => self.earliest_delivery(now, offer),
-            PathScheduler::LowestRttFirst => self.lowest_rtt(now, offer),
-            PathScheduler::RoundRobin => self.round_robin(now, offer),
-        };
-        found.map_or(Choice::Wait, Choice::Send)
+    /// Chooses the path of new data: `only` this one, or one of the active paths. The error is the reason why none may send now, or why
+    /// one that cannot send yet would still deliver sooner.
+    #[inline(always)]
+    pub(crate) fn schedule(
+        &mut self,
+        now: Timestamp,
+        only: Option<PathId>,
+        offer: &Offer,
+    ) -> Result<PathId, Blocked> {
+        match only {
+            Some(id) => self.path_mut(id).admits(now, Load::New(offer)).map(|()| id),
+            None => self.schedule_several(now, offer),
+        }
     }
 
-    fn round_robin(&mut self, now: Timestamp, offer: &Offer) -> Option<PathId> {
+    fn schedule_several(&mut self, now: Timestamp, offer: &Offer) -> Result<PathId, Blocked> {
+        let mut refused = Refused(Blocked::State);
+        let found = match self.multipath.scheduler {
+            PathScheduler::EarliestDeliveryFirst => self.earliest_delivery(now, offer, &mut refused),
+            PathScheduler::LowestRttFirst => self.lowest_rtt(now, offer, &mut refused),
+            PathScheduler::RoundRobin => self.round_robin(now, offer, &mut refused),
+        };
+        found.ok_or(refused.0)
+    }
+
+    fn round_robin(&mut self, now: Timestamp, offer: &Offer, refused: &mut Refused) -> Option<PathId> {
         let (count, from) = (self.len(), self.turn.index());
         let mut ids = (1..=count).map(|step| PathId(((from + step) % count) as u8));
-        ids.find(|id| self.path_mut(*id).takes(now, offer))
+        ids.find(|id| refused.takes(self.path_mut(*id), now, offer))
     }
 
-    fn lowest_rtt(&mut self, now: Timestamp, offer: &Offer) -> Option<PathId> {
+    fn lowest_rtt(&mut self, now: Timestamp, offer: &Offer, refused: &mut Refused) -> Option<PathId> {
         let ready = self
             .iter_mut()
-            .filter_map(|path| path.takes(now, offer).then_some(&*path));
+            .filter_map(|path| refused.takes(path, now, offer).then_some(&*path));
         ready.min_by_key(|path| path.rtt.smoothed()).map(|path| path.id)
     }
 
-    fn earliest_delivery(&mut self, now: Timestamp, offer: &Offer) -> Option<PathId> {
+    fn earliest_delivery(&mut self, now: Timestamp, offer: &Offer, refused: &mut Refused) -> Option<PathId> {
         let count = self.len();
         let mut asked = 0_u64;
         // Rate and bytes in flight of the faster paths.
@@ -151,7 +132,7 @@ impl Paths {
             asked |= bit(id);
             fastest = fastest.min(time);
             let path = self.path_mut(id);
-            if path.takes(now, offer) {
+            if refused.takes(path, now, offer) {
                 let here = (path.flight.bytes() + offer.size) as f64;
                 let alone = rate == 0.0;
                 let fits = here + rate * time <= offer.receive_window as f64
@@ -222,6 +203,29 @@ impl Paths {
             .or_else(|| best(&|path| path.id != last))
             .or_else(|| best(&|_| true))
             .unwrap_or(last)
+    }
+}
+
+/// Why no path takes a packet, of the reasons of several paths: what ends first by itself, otherwise what the network limits.
+struct Refused(Blocked);
+
+impl Refused {
+    /// Whether this active path takes the packet; the reason why not counts.
+    fn takes(&mut self, path: &mut Path, now: Timestamp, offer: &Offer) -> bool {
+        if path.state != PathState::Active {
+            return false;
+        }
+        let admitted = path.admits(now, Load::New(offer));
+        if let Err(reason) = admitted {
+            self.0 = match (self.0, reason) {
+                (Blocked::Pacer(one), Blocked::Pacer(other)) => Blocked::Pacer(one.min(other)),
+                (Blocked::Pacer(_), _) => self.0,
+                (_, Blocked::Pacer(_)) => reason,
+                (before, _) if before.is_for_network() => before,
+                _ => reason,
+            };
+        }
+        admitted.is_ok()
     }
 }
 

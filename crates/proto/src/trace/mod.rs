@@ -22,7 +22,7 @@ use crate::receive::Receiver;
 use crate::seq::{ExtendedTsn, extend_tsn};
 use crate::stats::Extensions;
 use crate::time::Timestamp;
-use crate::trace_event::{LossRule, PathMetrics, SendWait, TraceEvent, TraceKind, TraceLevel};
+use crate::trace_event::{Blocked, LossRule, PathMetrics, TraceEvent, TraceKind, TraceLevel};
 use crate::transmit::Sender;
 use messages::Messages;
 
@@ -56,7 +56,7 @@ pub(crate) struct TraceLog {
     dropped: u64,
     state: AssociationState,
     paths: Vec<Option<PathSeen>>,
-    wait: Option<SendWait>,
+    wait: Option<Blocked>,
     messages: Messages,
     /// Events of the packet that is being handled.
     arriving: Vec<TraceKind>,

@@ -257,7 +257,7 @@ impl Sender {
                 recovering: matches!(outcome.phase, Phase::Recovering | Phase::ReducedBefore),
                 advanced: outcome.advanced,
                 all_acked: path.flight.is_empty() && (split || self.outstanding.is_empty()),
-                application_limited: !self.wait.is_for_network(),
+                application_limited: !self.blocked.is_for_network(),
                 smoothed_rtt: path.rtt.smoothed(),
                 latest_rtt: outcome
                     .sample

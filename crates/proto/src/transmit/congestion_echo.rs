@@ -112,7 +112,7 @@ impl Sender {
             marked: news,
             reduction: reduces.then_some(Reduction::Ecn),
             recovering: !reduces && self.outstanding.is_recovering(id),
-            application_limited: !self.wait.is_for_network(),
+            application_limited: !self.blocked.is_for_network(),
             smoothed_rtt: path.rtt.smoothed(),
             min_rtt: path.rtt.min(),
             coupling,

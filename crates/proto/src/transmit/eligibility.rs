@@ -1,21 +1,20 @@
-//! Whether a DATA chunk may leave now, and if not, why (RFC 9260 §6.1, rules A to E; Nagle).
+//! Whether a packet with data may leave now, on which path, and if not, why (RFC 9260 §6.1, rules A to E; Nagle). Here are the rules that
+//! hold for all paths alike; those of one path are in `path/departure.rs`.
 
 use super::{Cx, Sender};
-use crate::negotiation::Capabilities;
-use crate::path::{Candidate, Choice, Offer, Path, PathId, PathState};
+use crate::path::{Candidate, Load, Path, PathId, PathState};
 use crate::recovery::ChunkState;
-use crate::time::Timestamp;
-use crate::trace_event::{LossRule, SendWait};
+use crate::trace_event::Blocked;
 
 impl Sender {
     /// The next turn: a chunk that may leave now, and its path. If there is none, the reason is recorded.
     #[inline]
     pub(super) fn next_turn(&mut self, cx: &mut Cx<'_>) -> Option<DataTurn> {
-        match self.data_turn(cx) {
+        match self.decide(cx) {
             Ok(turn) => Some(turn),
-            Err(wait) => {
-                self.wait = wait;
-                if cx.paths.samples_rates && !wait.is_for_network() {
+            Err(blocked) => {
+                self.blocked = blocked;
+                if cx.paths.samples_rates && !blocked.is_for_network() {
                     cx.paths.iter_mut().for_each(Path::on_application_limited);
                 }
                 None
@@ -23,74 +22,72 @@ impl Sender {
         }
     }
 
-    /// Whether the application, and not the network, was the limit when the sender was last asked for a packet.
-    pub(super) fn was_starved(&self) -> bool {
-        !self.wait.is_for_network()
-    }
-
-    /// Whether a DATA chunk may leave now, and on which path (§6.1 A to E).
-    fn data_turn(&mut self, cx: &mut Cx<'_>) -> Result<DataTurn, Wait> {
+    /// The one decision: which data leaves now and on which path, or why none does (§6.1 A to E).
+    fn decide(&mut self, cx: &mut Cx<'_>) -> Result<DataTurn, Blocked> {
         if !cx.may_send_data() {
-            return Err(Wait::Phase);
+            return Err(Blocked::State);
         }
-        if self.outstanding.first_lost().is_some() {
-            match self.retransmission_turn(cx) {
-                Retransmit::Turn(turn) => return Ok(turn),
-                Retransmit::Waits(wait) => return Err(wait),
-                Retransmit::Nothing => {}
-            }
+        if self.outstanding.first_lost().is_some()
+            && let Some(turn) = self.retransmission_turn(cx)?
+        {
+            return Ok(turn);
         }
-        if cx.config.multipath.reschedule && self.reschedule(cx) {
-            return match self.retransmission_turn(cx) {
-                Retransmit::Turn(turn) => Ok(turn),
-                Retransmit::Waits(wait) => Err(wait),
-                Retransmit::Nothing => self.new_turn(cx),
-            };
+        if cx.config.multipath.reschedule
+            && self.reschedule(cx)
+            && let Some(turn) = self.retransmission_turn(cx)?
+        {
+            return Ok(turn);
         }
         self.new_turn(cx)
     }
 
-    /// The path on which the earliest lost chunk is retransmitted, if it may leave (§6.1 C).
-    fn retransmission_turn(&mut self, cx: &mut Cx<'_>) -> Retransmit {
+    /// The retransmission of the earliest lost chunk, if it may leave. Rule C of §6.1: new data waits as long as a retransmission waits; but
+    /// not if it waits for its own path while other paths may send (`None`, as without lost chunks).
+    fn retransmission_turn(&mut self, cx: &mut Cx<'_>) -> Result<Option<DataTurn>, Blocked> {
         let Some(index) = self.next_retransmission(cx) else {
-            return Retransmit::Nothing;
+            return Ok(None);
         };
         let path = self.retransmission_path(cx, index);
-        let on = cx.paths.path(path);
-        let wait = match on.paced_until(cx.now).filter(|_| !on.timers.retransmit_now) {
-            _ if !on.may_retransmit() => Wait::Window,
-            Some(until) => Wait::Pacer(until),
-            None => return Retransmit::Turn(DataTurn { path, new: None }),
-        };
-        if cx.paths.retransmits_on_same_path() {
-            Retransmit::Nothing
-        } else {
-            Retransmit::Waits(wait)
+        match cx.paths.path_mut(path).admits(cx.now, Load::Retransmission) {
+            Ok(()) => Ok(Some(DataTurn { path, new: None })),
+            Err(_) if cx.paths.retransmits_on_same_path() => Ok(None),
+            Err(blocked) => Err(blocked),
         }
     }
 
-    /// The path of the next new chunk, if it may leave.
-    pub(super) fn new_turn(&mut self, cx: &mut Cx<'_>) -> Result<DataTurn, Wait> {
+    /// The next new chunk and its path, if it may leave: rule A of §6.1 and Nagle's algorithm for all paths, the other rules for the paths
+    /// that may take it, which is one, or with concurrent multipath transfer each.
+    pub(super) fn new_turn(&mut self, cx: &mut Cx<'_>) -> Result<DataTurn, Blocked> {
         if self.queue.is_empty() {
-            return Err(Wait::Queue);
+            return Err(Blocked::Application);
         }
         let limit = self.payload_limit(cx);
         let new = NewChunk {
-            len: self.queue.peek(limit).ok_or(Wait::Queue)?,
+            len: self.queue.peek(limit).ok_or(Blocked::Application)?,
             limit,
         };
-        if cx.paths.spreads() && self.named_path(cx).is_none() {
-            return self.spread_turn(cx, new);
+        let only = self.only_path(cx);
+        let asks = only.unwrap_or_else(|| cx.paths.data_path());
+        if !self.window_lets(cx, asks, new.len) {
+            return Err(Blocked::ReceiveWindow);
         }
-        let id = self.new_path(cx);
-        let path = cx.paths.path_mut(id);
-        path.decay_when_idle(cx.now);
-        path.forget_old_copies(cx.now);
-        self.may_begin(cx, id, new.len)?;
-        Ok(DataTurn {
-            path: id,
-            new: Some(new),
-        })
+        if self.nagle_waits(cx) {
+            return Err(Blocked::Nagle);
+        }
+        match only {
+            Some(id) => cx.paths.path_mut(id).before_new_data(cx.now),
+            None => cx.paths.iter_mut().for_each(|path| path.before_new_data(cx.now)),
+        }
+        let offer = self.offer(cx, new.len, only.is_none());
+        let path = cx.paths.schedule(cx.now, only, &offer)?;
+        Ok(DataTurn { path, new: Some(new) })
+    }
+
+    /// The only path that the next new chunk may take; `None` if it takes one of several.
+    #[inline(always)]
+    fn only_path(&self, cx: &Cx<'_>) -> Option<PathId> {
+        let named = self.named_path(cx);
+        named.or_else(|| (!cx.paths.spreads()).then(|| cx.paths.data_path()))
     }
 
     /// The path that the next message names, if it can be used: it is active, and so confirmed.
@@ -103,18 +100,15 @@ impl Sender {
         named.filter(|path| cx.paths.has(*path) && cx.paths.path(*path).state == PathState::Active)
     }
 
-    /// The path of the next new chunk, if chunks that name none are not spread over several paths.
+    /// The path that the next new chunk takes, or would take if there were only one.
     #[inline(always)]
     pub(super) fn new_path(&self, cx: &Cx<'_>) -> PathId {
-        self.named_path(cx).unwrap_or_else(|| cx.paths.data_path())
+        self.only_path(cx).unwrap_or_else(|| cx.paths.data_path())
     }
 
-    /// Whether the next new chunk takes this path, if some messages name a path.
+    /// Whether the next new chunk may take this path.
     pub(super) fn next_goes_to(&self, cx: &Cx<'_>, id: PathId) -> bool {
-        match self.named_path(cx) {
-            Some(named) => named == id,
-            None => cx.paths.spreads() || cx.paths.data_path() == id,
-        }
+        self.only_path(cx).is_none_or(|only| only == id)
     }
 
     pub(super) fn retransmission_path(&self, cx: &Cx<'_>, index: u64) -> PathId {
@@ -161,35 +155,13 @@ impl Sender {
 
     /// Rule A of §6.1 (the peer's window) and the delay bound, for a new chunk in a packet with others.
     #[inline(always)]
-    pub(super) fn may_join(&mut self, cx: &mut Cx<'_>, id: PathId, len: usize) -> Result<(), Wait> {
+    pub(super) fn may_join(&mut self, cx: &mut Cx<'_>, id: PathId, len: usize) -> Result<(), Blocked> {
         if !self.window_lets(cx, id, len) {
-            return Err(Wait::Peer);
+            return Err(Blocked::ReceiveWindow);
         }
         let bounded = cx.paths.path(id).gates.delay_bound.is_some() && self.queue.next_class() > 0;
         if bounded && !cx.paths.path_mut(id).has_room_for_less_urgent(cx.now) {
-            return Err(Wait::DelayBound);
-        }
-        Ok(())
-    }
-
-    /// Rules A, B and D of §6.1 and Nagle's algorithm, for the first new chunk of a packet.
-    #[inline(always)]
-    fn may_begin(&mut self, cx: &mut Cx<'_>, id: PathId, len: usize) -> Result<(), Wait> {
-        self.may_join(cx, id, len)?;
-        let max_burst = cx.config.max_burst;
-        let nagle = self.nagle_waits(cx);
-        let path = cx.paths.path_mut(id);
-        if nagle {
-            return Err(Wait::Nagle);
-        }
-        if !path.has_cwnd_room() {
-            return Err(Wait::Window);
-        }
-        if let Some(until) = path.paced_until(cx.now) {
-            return Err(Wait::Pacer(until));
-        }
-        if !path.has_burst_room(cx.now, max_burst) {
-            return Err(Wait::Burst);
+            return Err(Blocked::DelayBound);
         }
         Ok(())
     }
@@ -232,141 +204,6 @@ impl Sender {
         if self.window.note_closed() {
             cx.counters.zero_windows += 1;
         }
-    }
-
-    /// The path of a new chunk, if several paths are used at once.
-    fn spread_turn(&mut self, cx: &mut Cx<'_>, new: NewChunk) -> Result<DataTurn, Wait> {
-        let control = cx.paths.data_path();
-        if !self.window_lets(cx, control, new.len) {
-            return Err(Wait::Peer);
-        }
-        if self.nagle_waits(cx) {
-            return Err(Wait::Nagle);
-        }
-        for path in cx.paths.iter_mut() {
-            path.decay_when_idle(cx.now);
-            path.forget_old_copies(cx.now);
-        }
-        let offer = self.offer(cx, new.len);
-        match cx.paths.schedule(cx.now, &offer) {
-            Choice::Send(path) => Ok(DataTurn { path, new: Some(new) }),
-            Choice::Wait => {
-                let open = cx.paths.iter().filter(|path| path.has_cwnd_room());
-                let paced = open.filter_map(|path| path.paced_until(cx.now)).min();
-                Err(paced.map_or(Wait::Window, Wait::Pacer))
-            }
-        }
-    }
-
-    fn offer(&self, cx: &Cx<'_>, len: usize) -> Offer {
-        let buffers = &cx.config.buffers;
-        let multipath = &cx.config.multipath;
-        let in_flight = cx.paths.payload_in_flight();
-        let peer_takes = self.window.left(in_flight) + in_flight;
-        let most = buffers.send.saturating_mul(buffers.growth as usize);
-        // If the peer may renege, chunks that wait in its buffer occupy the send buffer as well.
-        let held = if cx.capabilities.has(Capabilities::NR_SACK) {
-            usize::MAX
-        } else {
-            most
-        };
-        let paths = cx.paths.active_count().max(1);
-        let share = |split: bool, whole: usize| if split { whole / paths } else { usize::MAX };
-        let full = self.buffer.bytes() >= self.buffer.limit() || self.buffer.has_refused();
-        Offer {
-            size: self.queue.format().wire_len(len),
-            queued: if full { usize::MAX } else { self.queue.bytes() },
-            send_window: most,
-            receive_window: (peer_takes + self.outstanding.held()).min(held),
-            share: share(multipath.split_send_buffer, self.buffer.limit())
-                .min(share(multipath.split_receive_buffer, peer_takes)),
-            max_burst: cx.config.max_burst,
-            less_urgent: self.queue.next_class() > 0,
-        }
-    }
-
-    /// Chunk rescheduling (multipath draft §5.3): if a full buffer keeps a path with an open window from sending, the chunk that blocks the
-    /// buffer is removed from its path, to be retransmitted where it arrives sooner. Each chunk at most once, and only chunks that may be
-    /// retransmitted, because otherwise the message would be abandoned. Returns whether a chunk was rescheduled.
-    fn reschedule(&mut self, cx: &mut Cx<'_>) -> bool {
-        if !cx.config.multipath.reschedule || !cx.paths.spreads() || self.outstanding.is_empty() {
-            return false;
-        }
-        let in_flight = cx.paths.payload_in_flight();
-        let blocked = match self.next_payload_len(cx) {
-            Some(len) => len > self.window.left(in_flight),
-            None => self.buffer.has_refused(),
-        };
-        let index = self.outstanding.base();
-        let chunk = self.outstanding.chunk(index);
-        if !blocked || chunk.state != ChunkState::InFlight || chunk.transmissions > 1 || chunk.abandoned {
-            return false;
-        }
-        if self.judge(cx).abandons(chunk) {
-            return false;
-        }
-        let (path, size, sent_at) = (chunk.path, chunk.fragment.wire_len(), chunk.sent_at);
-        let waited = cx.now.saturating_duration_since(sent_at);
-        if !cx.paths.delivers_sooner_elsewhere(path, size, waited) {
-            return false;
-        }
-        self.outstanding
-            .reschedule(index, LossRule::Rescheduled, cx.paths);
-        self.sources.ecn.on_withdrawn(path, &cx.paths.path(path).flight);
-        cx.counters.chunks_rescheduled += 1;
-        cx.paths.path_mut(path).settle_t3();
-        true
-    }
-}
-
-/// Whether the earliest lost chunk may be retransmitted now.
-enum Retransmit {
-    Turn(DataTurn),
-    /// There is no lost chunk, or it waits for its own path while other paths may send.
-    Nothing,
-    /// Rule C of §6.1: new data waits as long as a retransmission waits.
-    Waits(Wait),
-}
-
-/// Why no DATA leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
-    /// The state of the association allows no DATA.
-    Phase,
-    /// No data is queued, or only the beginning of a message that cannot be sent yet.
-    Queue,
-    /// The peer's receive window, or the range of TSNs that gap ack blocks can name.
-    Peer,
-    /// The delay bound for less urgent data.
-    DelayBound,
-    /// Small messages are bundled (RFC 9260 §6.1, Nagle).
-    Nagle,
-    /// The congestion window.
-    Window,
-    /// The pacer, until this time.
-    Pacer(Timestamp),
-    /// `Max.Burst`.
-    Burst,
-}
-
-impl Wait {
-    /// The reason for the trace; `None` if no data waits.
-    pub(super) fn traced(self) -> Option<SendWait> {
-        Some(match self {
-            Self::Phase => SendWait::State,
-            Self::Queue => SendWait::Application,
-            Self::Peer => SendWait::ReceiveWindow,
-            Self::DelayBound => SendWait::DelayBound,
-            Self::Nagle => SendWait::Nagle,
-            Self::Window => SendWait::CongestionWindow,
-            Self::Pacer(until) => SendWait::Pacer(until),
-            Self::Burst => SendWait::MaxBurst,
-        })
-    }
-
-    /// Whether the network limits the sender, and not the application or the peer.
-    pub(crate) fn is_for_network(self) -> bool {
-        matches!(self, Self::Window | Self::Pacer(_) | Self::Burst)
     }
 }
 

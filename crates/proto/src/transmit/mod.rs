@@ -1,20 +1,19 @@
 //! The sending half of an association (RFC 9260 §6.1, §6.3, §7): queued messages, outstanding chunks, and the chunks sent with them.
 //!
 //! A packet is sent in these steps: `abandonment` drops expired messages (RFC 3758), `eligibility` decides whether a chunk may leave and on
-//! which path (§6.1), `assemble` builds the packet (§6.10) with chunks from `data` and `sources`. A received SACK is processed in
-//! `acknowledgement` (§6.2.1). `copies` sends early copies of urgent chunks. `timeout` has T3-rtx (§6.3.3), `loss_timers` the timers of
+//! which path (§6.1; `several_paths` for multipath transfer), `assemble` builds the packet (§6.10) with the chunks of each `source`. A received
+//! SACK is processed in `acknowledgement` (§6.2.1). `timeout` has T3-rtx (§6.3.3), `loss_timers` the timers of
 //! RACK-TLP (RFC 8985), `peer_window` the peer's receive window (§6.2.1) and `congestion_echo` ECN.
 
 mod abandonment;
 mod acknowledgement;
 mod assemble;
 mod congestion_echo;
-mod copies;
-mod data;
 mod eligibility;
 mod loss_timers;
 mod peer_window;
-mod sources;
+mod several_paths;
+mod source;
 mod timeout;
 
 use std::net::{IpAddr, SocketAddr};
@@ -23,8 +22,8 @@ use anabranch_wire::chunk::GapAckBlock;
 use anabranch_wire::{StreamId, Tsn};
 
 pub(crate) use assemble::{Assembler, write_packet};
-use eligibility::Wait;
 pub(crate) use peer_window::PeerWindow;
+use source::{Source, SourceSet};
 
 use crate::association_state::{AssociationState, permit};
 use crate::config::Config;
@@ -41,7 +40,7 @@ use crate::recovery::{AckOutcome, Outstanding};
 use crate::send::{SendBuffer, SendQueue};
 use crate::stats::Counters;
 use crate::time::Timestamp;
-use crate::trace_event::SendWait;
+use crate::trace_event::Blocked;
 
 /// A batch of datagrams for one destination, written to the buffer given to [`crate::Association::poll_transmit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,8 +127,10 @@ pub(crate) struct Sender {
     pub(crate) happened: Happened,
     /// Nothing was found to send, and nothing will be until the time or anything else changes.
     pub(crate) found_nothing: bool,
+    /// The sources that this association has.
+    present: SourceSet,
     /// Why no DATA left when the sender was last asked for a packet.
-    wait: Wait,
+    blocked: Blocked,
     /// When the sender was last asked for a packet.
     asked: Timestamp,
     /// When the timers of loss detection were last checked.
@@ -152,7 +153,8 @@ impl Sender {
             copies: PlannedCopies::default(),
             happened: Happened::default(),
             found_nothing: false,
-            wait: Wait::Phase,
+            present: SourceSet::base(),
+            blocked: Blocked::State,
             asked: Timestamp::ZERO,
             loss_timers_ran: Timestamp::ZERO,
             outcome: AckOutcome::default(),
@@ -182,19 +184,25 @@ impl Sender {
         if format.numbers_transmissions() {
             self.outstanding
                 .name_sendings(cx.config.multipath.eca.time_rule, cx.paths);
+            if cx.config.multipath.eca.forward_psn {
+                self.present.add(Source::ForwardPsn);
+            }
         }
         self.policy = AbandonPolicy::Never;
         if capabilities.has(Capabilities::PARTIAL_RELIABILITY) {
             self.policy = AbandonPolicy::Partial;
+            self.present.add(Source::ForwardTsn);
             let distance = cx.config.partial_reliability.selective_forward_tsn;
             if let Some(distance) = distance.filter(|_| capabilities.has(Capabilities::SELECTIVE_FORWARD_TSN))
             {
                 self.sources.notices.enable(distance, format);
+                self.present.add(Source::Notices);
             }
         }
         if capabilities.has(Capabilities::EXTENDED_FORWARD_TSN) {
             self.outstanding.track_skippable();
             self.sources.extended.enable();
+            self.present.add(Source::ExtendedForward);
         }
         self.sources.ecn.set_enabled(capabilities.has(Capabilities::ECN));
         self.sources.forward.set_format(format);
@@ -215,25 +223,26 @@ impl Sender {
     pub(crate) fn stop(&mut self) {
         self.window_probe = None;
         self.copies = PlannedCopies::default();
-        self.pause();
+        self.blocked = Blocked::State;
     }
 
     /// Why no data leaves, if data waits: for the trace.
-    pub(crate) fn waits_for(&self) -> Option<SendWait> {
+    pub(crate) fn waits_for(&self) -> Option<Blocked> {
         let waits = !self.queue.is_empty() || self.outstanding.first_lost().is_some();
-        self.wait.traced().filter(|_| waits)
+        waits.then_some(self.blocked)
     }
 
-    /// Nothing may leave for now, so that no timer waits for the pacer.
-    fn pause(&mut self) {
-        self.wait = Wait::Phase;
+    /// Nothing may leave for now, so that no timer waits for it.
+    pub(crate) fn pause(&mut self, now: Timestamp) {
+        self.asked = now;
+        self.blocked = Blocked::State;
     }
 
     /// When the first of the timers that belong to no path expires.
     pub(crate) fn deadline(&self, config: &Config) -> Option<Timestamp> {
         let forward = self.sources.forward.timer(&self.outstanding);
-        let paced = match self.wait {
-            Wait::Pacer(until) => Some(until),
+        let paced = match self.blocked {
+            Blocked::Pacer(until) => Some(until),
             _ => None,
         };
         let copy = self.copies.timer(self.asked);

@@ -67,7 +67,7 @@ impl Sender {
                 recovering: false,
                 advanced: false,
                 all_acked: false,
-                application_limited: !self.wait.is_for_network(),
+                application_limited: !self.blocked.is_for_network(),
                 smoothed_rtt: path.rtt.smoothed(),
                 latest_rtt: None,
                 min_rtt: path.rtt.min(),

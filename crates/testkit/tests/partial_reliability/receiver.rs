@@ -266,6 +266,17 @@ fn a_forward_tsn_that_was_not_negotiated() {
     assert_eq!(delivered(&mut fixture.script), [0], "nothing was skipped");
 }
 
+/// RFC 9260 §3.2: and it does not look into the chunk, which may have another form in another extension.
+#[test]
+fn a_chunk_that_was_not_negotiated_is_not_read() {
+    let mut fixture = Fixture::new(anabranch_testkit::quiet(), &ALL);
+    let script = &mut fixture.script;
+    let packet = script.packet_of_bytes(script.endpoint_tag, &[kind::FORWARD_TSN, 0, 0, 4]);
+    script.send_raw(packet);
+    let answer = fixture.script.expect_chunk();
+    assert!(matches!(answer, Chunk::Error(_)), "{answer:?}");
+}
+
 fn notice(first: Tsn, number: u32, stream: u16, ssn: u16) -> Chunk {
     Chunk::SelectiveForwardTsn(SelectiveForwardTsn {
         tsn: first.plus(number),

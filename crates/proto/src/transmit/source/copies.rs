@@ -4,10 +4,11 @@ use core::time::Duration;
 
 use anabranch_wire::packet::PacketWriter;
 
-use super::{Cx, Sender};
+use super::super::{Cx, Sender};
+use super::Source;
 use crate::extension::early_copies::{PlannedCopy, spacing};
 use crate::message::Persistence;
-use crate::path::{PathId, PathState};
+use crate::path::{Load, PathId};
 use crate::recovery::ChunkState;
 
 impl Sender {
@@ -35,6 +36,7 @@ impl Sender {
             _ => Duration::MAX,
         };
         if let Some(spacing) = spacing(smoothed, useful, left) {
+            self.present.add(Source::Copies);
             self.copies.add(PlannedCopy {
                 due: cx.now + spacing,
                 tsn: index,
@@ -45,7 +47,7 @@ impl Sender {
 
     /// Whether a copy leaves before the data whose turn it is: it is due, and the data is less urgent.
     #[inline]
-    pub(super) fn copy_goes_first(&mut self, cx: &Cx<'_>) -> bool {
+    pub(in super::super) fn copy_goes_first(&mut self, cx: &mut Cx<'_>) -> bool {
         if self.copies.is_empty() || self.outstanding.first_lost().is_some() {
             return false;
         }
@@ -58,16 +60,15 @@ impl Sender {
     }
 
     /// Whether a copy may leave: copies take what the congestion window leaves, but not from data that is as urgent.
-    fn may_copy(&self, cx: &Cx<'_>, copy: PlannedCopy) -> bool {
-        let path = cx.paths.path(self.outstanding.chunk(copy.tsn).path);
+    fn may_copy(&self, cx: &mut Cx<'_>, copy: PlannedCopy) -> bool {
+        let id = self.outstanding.chunk(copy.tsn).path;
         let data_waits = self.outstanding.first_lost().is_some()
             || !self.queue.is_empty() && self.queue.next_class() <= self.class_of(copy);
-        let room = path.state == PathState::Active && !path.timers.probe_now && path.has_cwnd_room();
-        room && !data_waits && cx.may_send_data()
+        !data_waits && cx.may_send_data() && cx.paths.path_mut(id).admits(cx.now, Load::Copies).is_ok()
     }
 
     /// The path of a packet that has only copies: a copy is due, and no data leaves.
-    pub(super) fn copies_alone(&mut self, cx: &Cx<'_>) -> Option<PathId> {
+    pub(super) fn copies_ask(&mut self, cx: &mut Cx<'_>) -> Option<PathId> {
         if self.copies.is_empty() {
             return None;
         }

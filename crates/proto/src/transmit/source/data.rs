@@ -4,24 +4,43 @@ use anabranch_wire::chunk::PathSequence;
 use anabranch_wire::packet::PacketWriter;
 use anabranch_wire::{Psn, Tsn};
 
-use super::eligibility::DataTurn;
-use super::{Cx, Sender};
+use super::super::eligibility::DataTurn;
+use super::super::{Assembler, Cx, Sender};
+use super::Plan;
 use crate::association_state::AssociationState;
 use crate::config::SchedulerKind;
+use crate::ecn::EcnCodepoint;
 use crate::extension::eca::PathView;
 use crate::negotiation::Capabilities;
 use crate::path::{Flight, PathId, PathState};
 use crate::recovery::ChunkState;
 use crate::send::{Label, TransmissionName};
 
+impl Assembler<'_> {
+    /// Adds the data of this packet, if it has any.
+    pub(super) fn push_turn(&mut self, cx: &mut Cx<'_>, plan: &mut Plan, packet: &mut PacketWriter<'_>) {
+        let Some(turn) = plan.data else { return };
+        if self.sender.push_data(cx, turn, packet) {
+            self.probe_due = true;
+        }
+        if cx.capabilities.has(Capabilities::ECN) && self.sender.note_marking(cx, plan.path, plan.may_mark) {
+            plan.ecn = EcnCodepoint::Ect0;
+        }
+        self.sender.note_probe(cx, plan.path);
+        let starved = self.sender.was_starved();
+        cx.paths.path_mut(plan.path).on_packet_sent(cx.now, starved);
+        self.sender.queue.on_packet();
+    }
+}
+
 impl Sender {
+    /// Whether the application, and not the network, was the limit when the sender was last asked for a packet.
+    fn was_starved(&self) -> bool {
+        !self.blocked.is_for_network()
+    }
+
     /// Adds DATA chunks to a packet. Returns whether a path MTU probe is due because the packet is full.
-    pub(super) fn push_data(
-        &mut self,
-        cx: &mut Cx<'_>,
-        turn: DataTurn,
-        packet: &mut PacketWriter<'_>,
-    ) -> bool {
+    fn push_data(&mut self, cx: &mut Cx<'_>, turn: DataTurn, packet: &mut PacketWriter<'_>) -> bool {
         let DataTurn { path: id, new } = turn;
         self.begin_data_packet(cx, id);
         if new.is_none() {
