@@ -12,7 +12,7 @@ use anabranch_proto::{
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use crate::driver::association::{Shared, State};
+use crate::driver::{Shared, State};
 use crate::dscp;
 use crate::error::{RecvError, SendError, ShutdownError};
 use crate::into_message::IntoMessage;
@@ -40,15 +40,7 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // An earlier panic in the association's code must not panic the task that drops the handle.
-        let _ = self.shared.try_with(|state, now| {
-            state.abandoned = true;
-            if state.established {
-                state.core.shutdown(now);
-            } else if state.closed.is_none() {
-                state.core.abort(now, Bytes::from_static(b"setup cancelled"));
-            }
-        });
+        self.shared.abandon();
     }
 }
 

@@ -12,14 +12,15 @@ use std::time::Duration;
 use anabranch_dtls::DtlsConfig;
 #[cfg(feature = "link")]
 use anabranch_netsim::LinkConfig;
-#[cfg(feature = "dtls")]
-use anabranch_proto::MultipathMode;
 use anabranch_proto::{Admission, Candidate, Config, Dscp, EndpointError};
 use tokio::net::ToSocketAddrs;
 
 #[cfg(feature = "capture")]
 use crate::capture::Capture;
+use crate::datagram::Transport;
 use crate::datagram_socket::DatagramSocket;
+#[cfg(feature = "dtls")]
+use crate::driver::fit_dtls;
 use crate::driver::{Hub, Layers, Limits, LinkPlan};
 use crate::dscp;
 use crate::endpoint::Endpoint;
@@ -30,7 +31,7 @@ use crate::interfaces::Interfaces;
 use crate::observe::Observers;
 #[cfg(feature = "qlog")]
 use crate::observe::Qlog;
-use crate::socket::{GivenSocket, Socket, Transport, reachable_types};
+use crate::socket::{GivenSocket, Socket, reachable_types};
 use crate::system_socket::SystemSocket;
 
 /// The application's decision about new associations.
@@ -105,6 +106,22 @@ impl Default for EndpointBuilder {
             interfaces: Vec::new(),
             watches_interfaces: false,
         }
+    }
+}
+
+impl Endpoint {
+    /// Starts to build an endpoint with options.
+    pub fn builder() -> EndpointBuilder {
+        EndpointBuilder::default()
+    }
+
+    /// Binds an endpoint over UDP to this address and UDP port, with default settings. Servers usually take
+    /// [`DEFAULT_UDP_PORT`](crate::DEFAULT_UDP_PORT), clients port 0, which means any free port.
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    pub async fn bind(local: impl ToSocketAddrs) -> Result<Self, BindError> {
+        Self::builder().bind(local).await
     }
 }
 
@@ -438,23 +455,4 @@ fn open(
 fn is_about_interface(error: &io::Error) -> bool {
     const ENODEV: i32 = 19;
     error.raw_os_error() == Some(ENODEV) || error.kind() == io::ErrorKind::Unsupported
-}
-
-/// Adapts settings to DTLS.
-#[cfg(feature = "dtls")]
-pub(crate) fn fit_dtls(config: &mut Config) -> Result<(), DtlsLimit> {
-    if !config.local_addresses.is_empty() {
-        return Err(DtlsLimit::SeveralAddresses);
-    }
-    if config.dynamic_addresses.is_some() {
-        return Err(DtlsLimit::DynamicAddresses);
-    }
-    if config.multipath.mode != MultipathMode::Off {
-        return Err(DtlsLimit::Multipath);
-    }
-    config.zero_checksum = true;
-    config.lower_layer_overhead = anabranch_dtls::OVERHEAD;
-    config.max_paths = 1;
-    config.path_mtu_limit = config.path_mtu_limit.min(anabranch_dtls::MAX_PACKET);
-    Ok(())
 }

@@ -12,13 +12,14 @@ use anabranch_proto::{CloseReason, ConnectOptions};
 use tokio::net::ToSocketAddrs;
 
 use crate::association::Association;
-use crate::builder::EndpointBuilder;
+use crate::datagram::Transport;
 #[cfg(feature = "dtls")]
-use crate::builder::fit_dtls;
-use crate::driver::{Hub, Origin, lock};
+use crate::driver::fit_dtls;
+use crate::driver::{Hub, Origin};
 use crate::dscp;
-use crate::error::{BindError, ConnectError, ListenError};
-use crate::socket::{Socket, Transport, reachable_types};
+use crate::error::{ConnectError, ListenError};
+use crate::lock::lock;
+use crate::socket::{Socket, reachable_types};
 
 /// UDP (or raw IP) sockets that carry any number of associations, connected or accepted. Cheap to clone.
 ///
@@ -50,20 +51,6 @@ impl Endpoint {
 
     pub(crate) fn hub(&self) -> &Arc<Hub> {
         &self.handle.hub
-    }
-
-    /// Starts to build an endpoint with options.
-    pub fn builder() -> EndpointBuilder {
-        EndpointBuilder::default()
-    }
-
-    /// Binds an endpoint over UDP to this address and UDP port, with default settings. Servers usually take
-    /// [`DEFAULT_UDP_PORT`](crate::DEFAULT_UDP_PORT), clients port 0, which means any free port.
-    ///
-    /// # Errors
-    /// See [`BindError`].
-    pub async fn bind(local: impl ToSocketAddrs) -> Result<Self, BindError> {
-        Self::builder().bind(local).await
     }
 
     /// The first local address and UDP port; the port is 0 over raw IP.
@@ -112,7 +99,7 @@ impl Endpoint {
             {
                 let mut registry = lock(&hub.registry);
                 if let Some(association) = registry.backlog.pop_front() {
-                    return Some(association);
+                    return Some(Association::new(association));
                 }
                 if registry.closed {
                     return None;
@@ -209,7 +196,7 @@ impl Endpoint {
     /// receive the remaining messages of each association. When `close` returns, the in-process link is empty too.
     ///
     /// `close` takes at most the longest shutdown of an association (`Config::shutdown_guard`, and again as long for each
-    /// 64 KiB that the peer acknowledges meanwhile), plus [`EndpointBuilder::linger`] and the delay of the link. It takes
+    /// 64 KiB that the peer acknowledges meanwhile), plus [`EndpointBuilder::linger`](crate::EndpointBuilder::linger) and the delay of the link. It takes
     /// up to 8 s more if the in-process link dropped the SHUTDOWN COMPLETE: the peer must retransmit its SHUTDOWN ACK.
     pub async fn close(&self) {
         let hub = &self.handle.hub;
@@ -252,7 +239,7 @@ impl Endpoint {
         self.handle.hub.link_stats(None)
     }
 
-    /// Counters of the in-process link of one local address ([`EndpointBuilder::path_link`]): outbound, inbound.
+    /// Counters of the in-process link of one local address ([`EndpointBuilder::path_link`](crate::EndpointBuilder::path_link)): outbound, inbound.
     #[must_use]
     pub fn path_link_stats(&self, local: IpAddr) -> Option<(LinkStats, LinkStats)> {
         self.handle.hub.link_stats(Some(local))
@@ -263,7 +250,7 @@ impl Endpoint {
         self.handle.hub.set_link(None, link)
     }
 
-    /// Changes both directions of the in-process link of one local address ([`EndpointBuilder::path_link`]) for later
+    /// Changes both directions of the in-process link of one local address ([`EndpointBuilder::path_link`](crate::EndpointBuilder::path_link)) for later
     /// packets; false without a link.
     pub fn set_path_link(&self, local: IpAddr, link: &LinkConfig) -> bool {
         self.handle.hub.set_link(Some(local), link)

@@ -10,8 +10,8 @@ use std::sync::Mutex;
 use anabranch_proto::IcmpMessage;
 use tokio::net::UdpSocket;
 
-use crate::driver::lock;
-use crate::socket::Transport;
+use crate::datagram::Transport;
+use crate::lock::lock;
 
 /// Limit of messages that wait for the receiving task. Further messages are dropped: ICMP is unreliable anyway.
 const MOST: usize = 64;
@@ -96,7 +96,7 @@ mod system {
     use tokio::net::UdpSocket;
 
     use super::Entry;
-    use crate::socket::Transport;
+    use crate::datagram::Transport;
 
     /// Bytes of a quoted packet to read: more than the core needs.
     const QUOTE: usize = 64;
@@ -179,7 +179,7 @@ mod system {
     use tokio::net::UdpSocket;
 
     use super::Entry;
-    use crate::socket::Transport;
+    use crate::datagram::Transport;
 
     pub(super) fn enable(_socket: &std::net::UdpSocket) {}
 

@@ -63,6 +63,7 @@ mod capture;
 #[cfg(not(feature = "capture"))]
 #[path = "no_capture.rs"]
 mod capture;
+mod datagram;
 mod datagram_socket;
 mod driver;
 mod dscp;
@@ -74,6 +75,7 @@ mod into_message;
 #[cfg(feature = "link")]
 mod linked_socket;
 mod local_addresses;
+mod lock;
 mod message;
 mod observe;
 mod offload_socket;
@@ -118,6 +120,7 @@ pub use anabranch_proto::{
 pub use association::Association;
 pub use builder::EndpointBuilder;
 pub use bytes::Bytes;
+pub use datagram::Transport;
 pub use datagram_socket::{DatagramSocket, Readiness, Received, Transmit};
 pub use endpoint::Endpoint;
 #[cfg(feature = "dtls")]
@@ -129,7 +132,6 @@ pub use into_message::IntoMessage;
 pub use linked_socket::LinkedSocket;
 pub use message::Message;
 pub use offload_socket::OffloadSocket;
-pub use socket::Transport;
 pub use stream::{ByteStream, StreamHandle};
 
 /// The registered UDP port of SCTP over UDP (RFC 6951 §4.1).

@@ -151,6 +151,16 @@ impl Joiner {
     }
 }
 
+/// The answer of a stream that is read by handle.
+#[derive(Debug)]
+pub(crate) enum Next<T> {
+    /// Nothing has arrived that can be read.
+    Nothing,
+    One(Result<T, RecvError>),
+    /// The peer reset the stream.
+    End,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::driver::lock;
+use crate::lock::lock;
 
 /// Limit of the bytes that wait for the reader of a pipe.
 const MOST: usize = 16 << 20;

@@ -16,10 +16,10 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 
 use crate::association::Association;
-use crate::driver::association::State;
+use crate::driver::State;
 use crate::error::{RecvError, SendError};
 use crate::into_message::IntoMessage;
-use crate::message::Message;
+use crate::message::{Message, Next};
 pub use io::ByteStream;
 
 /// One stream of an association: [`Association::stream`], [`Association::accept_stream`]. A stream has two directions, and each endpoint numbers
@@ -351,9 +351,9 @@ impl StreamHandle {
     /// [`RecvError::Closed`].
     pub async fn recv_part(&self) -> Result<Option<MessagePart>, RecvError> {
         self.when_readable(|state, now, id| match state.core.stream(now, id).recv() {
-            None => Look::Nothing,
-            Some(StreamItem::Reset) => Look::End,
-            Some(StreamItem::Part(part)) => Look::One(Ok(part)),
+            None => Next::Nothing,
+            Some(StreamItem::Reset) => Next::End,
+            Some(StreamItem::Part(part)) => Next::One(Ok(part)),
         })
         .await
     }
@@ -370,15 +370,9 @@ impl StreamHandle {
             .shared()
             .with(|state, now| state.next_message_of(self.id, now, limit));
         match taken {
-            Look::One(message) => message.map(Some),
-            Look::End | Look::Nothing => Ok(None),
+            Next::One(message) => message.map(Some),
+            Next::End | Next::Nothing => Ok(None),
         }
-    }
-
-    /// The stream as a sequence of bytes, for code that knows no messages.
-    #[must_use]
-    pub fn into_byte_stream(self) -> ByteStream {
-        ByteStream::new(self)
     }
 
     fn reader(&self) -> &Reader {
@@ -388,7 +382,7 @@ impl StreamHandle {
 
     async fn when_readable<T>(
         &self,
-        mut take: impl FnMut(&mut State, Timestamp, StreamId) -> Look<T>,
+        mut take: impl FnMut(&mut State, Timestamp, StreamId) -> Next<T>,
     ) -> Result<Option<T>, RecvError> {
         tokio::task::consume_budget().await;
         let reader = self.reader();
@@ -402,9 +396,9 @@ impl StreamHandle {
                 .shared()
                 .with(|state, now| take(state, now, self.id))
             {
-                Look::One(answer) => return answer.map(Some),
-                Look::End => return Ok(None),
-                Look::Nothing => {}
+                Next::One(answer) => return answer.map(Some),
+                Next::End => return Ok(None),
+                Next::Nothing => {}
             }
             match closed {
                 None => {}
@@ -431,13 +425,4 @@ impl StreamHandle {
         let handle = self.clone();
         Some(Box::pin(async move { handle.recv().await }))
     }
-}
-
-/// The result of a look into the queue of a stream.
-#[derive(Debug)]
-pub(crate) enum Look<T> {
-    Nothing,
-    One(Result<T, RecvError>),
-    /// The peer reset the stream.
-    End,
 }

@@ -10,8 +10,8 @@ use socket2::{Domain, Protocol, SockRef, Type};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
+use crate::datagram::{Outgoing, RECEIVE_BUFFER_LEN, RECEIVE_BUFFERS, ReceiveBuffers, Transport};
 use crate::error_queue::ErrorQueue;
-use crate::socket::{Outgoing, RECEIVE_BUFFER_LEN, RECEIVE_BUFFERS, ReceiveBuffers, Transport};
 
 /// Requested size of the kernel buffers in bytes, for each direction; the system may give less (`net.core.rmem_max`).
 const KERNEL_BUFFER: usize = 4 << 20;

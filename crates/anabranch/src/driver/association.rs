@@ -1,30 +1,23 @@
-//! One association: the core's state behind a lock, and the task that handles its inbox and timers.
+//! Work on one association under its lock: the calls of the application, and the task that handles its inbox and timers.
 
 use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, TryLockError};
 use std::time::Duration;
 
-use anabranch_proto::{
-    AssociationId, AssociationState, CloseReason, EndpointEvent, Event, Inbound, PathError, PathId, StreamId,
-    StreamItem, Timestamp, Transmit,
-};
-use tokio::sync::Notify;
+use anabranch_proto::{AssociationState, CloseReason, EndpointEvent, PathError, PathId, Timestamp};
+use bytes::Bytes;
 
-use super::dtls::{Bond, Origin};
-use super::events::Events;
-use super::inbox::{Inbox, Input, Taken};
-use super::{Hub, lock};
-use crate::error::RecvError;
-use crate::message::{Joiner, Message};
-use crate::observe::Watched;
-use crate::readers::Readers;
-use crate::senders::Senders;
-use crate::socket::{Outgoing, Socket};
-use crate::stream::Look;
+use super::hub::Shared;
+use super::inbox::{Input, Taken};
+use super::state::{Aftermath, State};
+use crate::datagram::Outgoing;
+use crate::lock::lock;
+use crate::senders::Place;
+use crate::socket::Socket;
 
 /// Limit of send errors in a row. Then other tasks run.
 const MAX_ERRORS: usize = 16;
@@ -38,86 +31,8 @@ const LARGE_PACKET: usize = 8 << 10;
 /// So many bytes of large packets get one answer.
 const LARGE_ANSWER: usize = 64 << 10;
 
-/// One association, shared by its handles, its task and its endpoint.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) id: AssociationId,
-    /// The peer in the eyes of the layer below.
-    pub(crate) bond: Bond,
-    /// Where the association's trace events go.
-    watched: Watched,
-    state: Mutex<State>,
-    /// Calls of the application that wait for the lock: `transmit` lets them run first after each burst.
-    waiting: AtomicUsize,
-    /// Emptied only under the state's lock, to keep the packets in order.
-    inbox: Mutex<Inbox>,
-    max_datagrams: usize,
-    /// The task must run: there is input or data to send, or a timer expires earlier.
-    drive: Notify,
-    /// `recv` may find a message.
-    pub(crate) readable: Notify,
-    /// The association was established, drained or closed, or an event waits.
-    pub(crate) changed: Notify,
-}
-
-#[derive(Debug)]
-pub(crate) struct State {
-    pub(crate) core: Box<anabranch_proto::Association>,
-    /// The current batch of packets; it stays here while the socket is full.
-    buffer: Vec<u8>,
-    blocked: Option<(PathId, Outgoing)>,
-    /// When the task's timer expires.
-    armed: Option<Timestamp>,
-    clock: Timestamp,
-    pub(crate) events: Events,
-    pub(crate) joiner: Joiner,
-    pub(crate) senders: Senders,
-    pub(crate) readers: Readers,
-    pub(crate) established: bool,
-    /// Every sent message is acknowledged or abandoned.
-    pub(crate) dry: bool,
-    pub(crate) closed: Option<CloseReason>,
-    /// No handle is left: received messages are dropped, so that the peer can complete the shutdown.
-    pub(crate) abandoned: bool,
-    /// The system's last error in sending; `None` after a packet was sent.
-    pub(crate) refused: Option<io::Error>,
-    /// The last content of the inbox; kept to reuse its memory.
-    inputs: Vec<Input>,
-    gone: bool,
-    /// A test makes the association's code panic at the next packet.
-    #[cfg(test)]
-    pub(super) panics: bool,
-}
-
-/// The work to do after the lock is released.
-#[derive(Debug, Default)]
-struct Aftermath {
-    readable: bool,
-    changed: bool,
-    drive: bool,
-    /// More data may be ready to send: `transmit` stopped after a burst, or after several errors.
-    again: bool,
-    /// Packets that arrived after the association had ended.
-    unread: Vec<Inbound>,
-}
-
 /// The payload of a panic.
 type Panic = Box<dyn Any + Send>;
-
-/// The batch that the core has written.
-pub(super) fn outgoing(transmit: &Transmit) -> Outgoing {
-    Outgoing {
-        source: transmit.source,
-        destination: transmit.destination,
-        len: transmit.len,
-        segment: transmit.segment_size.unwrap_or(transmit.len).max(1),
-        may_fragment: transmit.may_fragment,
-        ecn: transmit.ecn,
-        dscp: transmit.dscp,
-        sent: 0,
-    }
-}
 
 /// How many answers leave while `count` inputs of so many bytes are handled.
 fn answers(count: usize, bytes: usize) -> usize {
@@ -135,50 +50,6 @@ impl Shared {
         let state = lock(&self.state);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         state
-    }
-
-    pub(super) fn new(
-        hub: Arc<Hub>,
-        id: AssociationId,
-        core: Box<anabranch_proto::Association>,
-        watched: Watched,
-        origin: Origin,
-    ) -> Self {
-        let max_datagrams = hub.max_datagrams();
-        let bond = Bond::new(core.remote_address(), origin);
-        let state = State {
-            core,
-            buffer: Vec::new(),
-            blocked: None,
-            armed: None,
-            clock: Timestamp::ZERO,
-            events: Events::default(),
-            joiner: Joiner::default(),
-            senders: Senders::default(),
-            readers: Readers::default(),
-            established: false,
-            dry: true,
-            closed: None,
-            abandoned: false,
-            refused: None,
-            inputs: Vec::new(),
-            gone: false,
-            #[cfg(test)]
-            panics: false,
-        };
-        Self {
-            hub,
-            id,
-            bond,
-            watched,
-            state: Mutex::new(state),
-            waiting: AtomicUsize::new(0),
-            inbox: Mutex::default(),
-            max_datagrams,
-            drive: Notify::new(),
-            readable: Notify::new(),
-            changed: Notify::new(),
-        }
     }
 
     /// Runs `work` on the association, and then sends and reports the results at once.
@@ -220,8 +91,21 @@ impl Shared {
     }
 
     /// Removes a task from the queue for the send buffer.
-    pub(crate) fn let_go(&self, place: crate::senders::Place) {
+    pub(crate) fn let_go(&self, place: Place) {
         lock(&self.state).senders.leave(place);
+    }
+
+    /// No handle is left: the association is shut down in the background, or its set-up is aborted.
+    pub(crate) fn abandon(&self) {
+        // An earlier panic in the association's code must not panic the task that drops the handle.
+        let _ = self.try_with(|state, now| {
+            state.abandoned = true;
+            if state.established {
+                state.core.shutdown(now);
+            } else if state.closed.is_none() {
+                state.core.abort(now, Bytes::from_static(b"setup cancelled"));
+            }
+        });
     }
 
     /// Runs the association's code. A panic in it ends only this association.
@@ -382,7 +266,7 @@ impl Shared {
                     state.buffer.clear();
                     match state.core.poll_transmit(now, &mut state.buffer, max_datagrams) {
                         Some(transmit) => {
-                            let mut batch = outgoing(&transmit);
+                            let mut batch = Outgoing::of(&transmit);
                             self.hub.capture_sent(now, &batch, &state.buffer);
                             self.hub.seal_for(self, &mut batch, &mut state.buffer);
                             (transmit.path, batch)
@@ -475,101 +359,6 @@ fn path_error(error: &io::Error) -> Option<PathError> {
         | io::ErrorKind::NetworkDown
         | io::ErrorKind::AddrNotAvailable => Some(PathError::Unreachable),
         _ => None,
-    }
-}
-
-impl State {
-    /// The present time. Threads may read the clock before they take the lock, but the core's time must not run backwards.
-    fn tick(&mut self, now: Timestamp) -> Timestamp {
-        self.clock = self.clock.max(now);
-        self.clock
-    }
-
-    /// The next whole message, or the error of a message that is too large.
-    pub(crate) fn next_message(
-        &mut self,
-        now: Timestamp,
-        limit: usize,
-    ) -> Option<Result<Message, RecvError>> {
-        loop {
-            let part = self.core.recv(now)?;
-            if let Some(answer) = self.joiner.push(part, limit) {
-                return Some(answer);
-            }
-        }
-    }
-
-    /// The same for a stream that is read by handle.
-    pub(crate) fn next_message_of(
-        &mut self,
-        stream: StreamId,
-        now: Timestamp,
-        limit: usize,
-    ) -> Look<Message> {
-        loop {
-            match self.core.stream(now, stream).recv() {
-                None => return Look::Nothing,
-                Some(StreamItem::Reset) => return Look::End,
-                Some(StreamItem::Part(part)) => {
-                    if let Some(answer) = self.joiner.push(part, limit) {
-                        return Look::One(answer);
-                    }
-                }
-            }
-        }
-    }
-
-    fn handle_packet(&mut self, now: Timestamp, inbound: Inbound) {
-        #[cfg(test)]
-        assert!(!self.panics, "a test wants this panic");
-        self.core.handle_packet(now, inbound);
-    }
-
-    /// Ends the association after a panic in its code. State that the panic may have left inconsistent is not used any more.
-    fn fail(&mut self, after: &mut Aftermath) {
-        self.core.fail();
-        self.joiner.clear();
-        self.inputs.clear();
-        self.blocked = None;
-        self.on_event(Event::Closed(CloseReason::InternalError), after);
-    }
-
-    fn on_event(&mut self, event: Event, after: &mut Aftermath) {
-        match event {
-            Event::Established { .. } => {
-                self.established = true;
-                after.changed = true;
-            }
-            Event::Readable => after.readable = true,
-            Event::Writable(stream) => self.senders.wake_next(stream),
-            Event::StreamReadable(stream) => self.readers.wake(stream),
-            Event::StreamOpened(stream) => {
-                self.readers.on_opened(stream);
-                after.changed = true;
-            }
-            Event::BufferedAmountLow(stream) => self.readers.on_low(stream),
-            Event::Dry => {
-                self.dry = true;
-                after.changed = true;
-            }
-            Event::Closed(reason) => {
-                self.closed.get_or_insert(reason);
-                self.senders.wake_all();
-                self.readers.wake_all();
-                (after.readable, after.changed) = (true, true);
-            }
-            event => {
-                if event == Event::Restarted {
-                    self.joiner.clear();
-                }
-                if event == Event::PeerShutdown {
-                    // Tasks that wait for room must learn that there will be none.
-                    self.senders.wake_all();
-                }
-                self.events.push(event);
-                after.changed = true;
-            }
-        }
     }
 }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::association::Shared;
-use super::{Hub, lock, stopped};
+use super::hub::{Hub, Shared, stopped};
 use crate::interfaces::{Interfaces, host_addresses};
+use crate::lock::lock;
 
 /// The longest time between two checks: an IPv6 address may be usable only a while after it was reported.
 const CHECK: Duration = Duration::from_secs(1);

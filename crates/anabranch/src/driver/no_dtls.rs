@@ -1,41 +1,15 @@
 //! DTLS in a build without the feature `dtls`: there is none.
 
-use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anabranch_proto::{AssociationId, IcmpMessage};
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::Hub;
-use super::association::{Shared, State};
-use crate::socket::{Datagram, Outgoing};
-
-pub(super) type DtlsDoor = Infallible;
-
-/// The certificate with which a packet came: there is none.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Origin;
-
-/// The bond of an association with a certificate: there is none.
-#[derive(Debug)]
-pub(crate) struct Bond;
-
-#[allow(clippy::unused_self, reason = "the signatures are those with the feature")]
-impl Bond {
-    pub(super) fn new(_remote: SocketAddr, _origin: Origin) -> Self {
-        Self
-    }
-
-    pub(super) fn accepts(&self, _origin: Origin) -> bool {
-        true
-    }
-
-    pub(super) fn origin(&self) -> Origin {
-        Origin
-    }
-}
+use super::dtls_layer::Origin;
+use super::hub::{Hub, Shared};
+use super::state::State;
+use crate::datagram::{Datagram, Outgoing};
 
 #[allow(clippy::unused_self, reason = "the signatures are those with the feature")]
 impl Hub {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::{Hub, Touched, stopped};
-use crate::socket::{Datagram, ReceiveBuffers};
+use super::hub::{Hub, Touched, stopped};
+use crate::datagram::{Datagram, ReceiveBuffers};
 use crate::system_socket::{Failure, Failures};
 
 /// Limit of system calls in a row. Then other tasks run.

@@ -27,6 +27,12 @@ fn resume<T>(pending: &mut Pending<T>, context: &mut Context<'_>) -> Poll<Option
 }
 
 impl StreamHandle {
+    /// The stream as a sequence of bytes, for code that knows no messages.
+    #[must_use]
+    pub fn into_byte_stream(self) -> ByteStream {
+        ByteStream::new(self)
+    }
+
     fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Message>, RecvError>> {
         if self.receiving.is_none() {
             self.receiving = self.recv_later();

@@ -1,5 +1,6 @@
 //! The order of the rooms of `crates/proto/src` (`docs/ARCHITECTURE.md`, *Rooms*), read from what its files import.
 
+mod circles;
 #[path = "../common/files.rs"]
 mod files;
 #[path = "../common/rust.rs"]
@@ -205,7 +206,12 @@ fn violations(sources: &[Source]) -> Vec<Violation> {
 }
 
 fn proto() -> Vec<Source> {
-    let root = crate_folder().join("../proto/src");
+    sources_of("proto")
+}
+
+/// The sources of a crate of this project.
+fn sources_of(name: &str) -> Vec<Source> {
+    let root = crate_folder().join("..").join(name).join("src");
     let mut sources = Vec::new();
     add_folder(&root, &root, &mut sources);
     sources.sort();

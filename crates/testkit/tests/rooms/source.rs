@@ -1,6 +1,8 @@
 //! Reads Rust source as far as the rules of the rooms need it: paths from the root of a crate, and methods of a type. Comments,
 //! strings, attributes and items that are compiled only for tests are skipped.
 
+use std::collections::BTreeMap;
+
 use super::rust::{comment_len, is_word_character, quote_len, string_len, word_len};
 
 /// A word, `::`, `->`, `=>`, or any other single character.
@@ -148,6 +150,10 @@ pub(crate) fn test_modules(source: &str) -> Vec<&str> {
 pub(crate) struct Import {
     pub(crate) line: usize,
     pub(crate) path: String,
+    /// The name that a `use` gives to the path; `*` for all names below it. `None` outside of a `use`.
+    pub(crate) name: Option<String>,
+    /// A `pub use`, with any visibility.
+    pub(crate) is_reexport: bool,
 }
 
 /// Reads the paths of one file.
@@ -156,28 +162,55 @@ struct Reader<'a> {
     at: usize,
     /// The module of the next token.
     module: Vec<&'a str>,
+    /// Names that other paths may begin with, with their paths from the root: child modules, and imports that were read before.
+    scope: BTreeMap<&'a str, Vec<&'a str>>,
+    /// Whether paths that begin with a name of the scope are read.
+    follows_names: bool,
+    /// The tree that is read belongs to a re-export.
+    in_reexport: bool,
     found: Vec<Import>,
 }
 
 /// The paths in a file of this module that begin with `crate`, `super` or `self`: of `use`, and of other code.
 pub(crate) fn imports<'a>(module: &[&'a str], source: &'a str) -> Vec<Import> {
-    let mut reader = Reader {
-        tokens: product_code(source).0,
-        at: 0,
-        module: module.to_vec(),
-        found: Vec::new(),
-    };
-    reader.read();
-    reader.found
+    Reader::new(module, source, false).read()
+}
+
+/// Like [`imports`], and also the paths that begin with a child module or with a name that the file has imported.
+pub(crate) fn references<'a>(module: &[&'a str], source: &'a str) -> Vec<Import> {
+    Reader::new(module, source, true).read()
+}
+
+/// How often a word occurs in the code of the product.
+pub(crate) fn occurrences(word: &str, source: &str) -> usize {
+    let code = product_code(source).0;
+    code.iter().filter(|token| token.text == word).count()
 }
 
 impl<'a> Reader<'a> {
+    fn new(module: &[&'a str], source: &'a str, follows_names: bool) -> Self {
+        let tokens = product_code(source).0;
+        let children = tokens.windows(3).filter_map(|three| {
+            let [declares, name, end] = [0, 1, 2].map(|at| three[at].text);
+            ((declares, end) == ("mod", ";")).then(|| (name, [module, &[name]].concat()))
+        });
+        Self {
+            scope: children.collect(),
+            tokens,
+            at: 0,
+            module: module.to_vec(),
+            follows_names,
+            in_reexport: false,
+            found: Vec::new(),
+        }
+    }
+
     /// The text of the token this many tokens later.
     fn text(&self, later: usize) -> &'a str {
         text_at(&self.tokens, self.at + later)
     }
 
-    fn read(&mut self) {
+    fn read(mut self) -> Vec<Import> {
         // One entry per open brace: whether it is a module's.
         let mut braces = Vec::new();
         while self.at < self.tokens.len() {
@@ -192,20 +225,36 @@ impl<'a> Reader<'a> {
                     let ends_module = braces.pop() == Some(true);
                     self.module.truncate(self.module.len() - usize::from(ends_module));
                 }
+                // The path in `pub(in path)` names a module above, and imports nothing.
+                ("pub", "(", _) => {
+                    self.at += 1 + bracketed_len(&self.tokens[self.at + 1..]);
+                    self.in_reexport = self.text(0) == "use";
+                    continue;
+                }
+                ("pub", "use", _) => self.in_reexport = true,
                 // `use<'a>` is a bound, no import.
                 ("use", next, _) if next != "<" => {
                     self.at += 1;
                     self.tree(Vec::new());
+                    self.in_reexport = false;
                     continue;
                 }
                 ("crate" | "super" | "self", "::", _) => {
                     self.path();
                     continue;
                 }
+                (name, "::", _) if self.follows_names && self.scope.contains_key(name) => {
+                    let is_first = self.at == 0 || self.tokens[self.at - 1].text != "::";
+                    if is_first {
+                        self.path();
+                        continue;
+                    }
+                }
                 _ => {}
             }
             self.at += 1;
         }
+        self.found
     }
 
     /// The tree of a `use` after this path.
@@ -218,7 +267,7 @@ impl<'a> Reader<'a> {
             match token.text {
                 // The path names another crate.
                 "::" => path.push(""),
-                "*" => return self.note(token.line, &path),
+                "*" => return self.note(token.line, &path, Some("*")),
                 "{" => {
                     while !matches!(self.text(0), "}" | "") {
                         self.tree(path.clone());
@@ -234,10 +283,15 @@ impl<'a> Reader<'a> {
                         self.at += 1;
                         continue;
                     }
+                    let mut name = match (word, path.len()) {
+                        ("self", at @ 2..) => path[at - 2],
+                        _ => word,
+                    };
                     if self.text(0) == "as" {
+                        name = self.text(1);
                         self.at += 2;
                     }
-                    return self.note(token.line, &path);
+                    return self.note(token.line, &path, Some(name));
                 }
             }
         }
@@ -253,16 +307,22 @@ impl<'a> Reader<'a> {
             path.push(token.text);
         }
         self.at += 1;
-        self.note(token.line, &path);
+        self.note(token.line, &path, None);
     }
 
-    fn note(&mut self, line: usize, path: &[&str]) {
-        let mut absolute = match path.first() {
-            Some(&"crate") => Vec::new(),
-            Some(&("super" | "self")) => self.module.clone(),
-            _ => return,
+    fn note(&mut self, line: usize, path: &[&'a str], name: Option<&'a str>) {
+        let Some((first, rest)) = path.split_first() else {
+            return;
         };
-        for segment in path {
+        let (mut absolute, rest) = match *first {
+            "crate" => (Vec::new(), rest),
+            "super" | "self" => (self.module.clone(), path),
+            name => match self.scope.get(name) {
+                Some(known) if self.follows_names => (known.clone(), rest),
+                _ => return,
+            },
+        };
+        for segment in rest {
             match *segment {
                 "crate" | "self" => {}
                 "super" => drop(absolute.pop()),
@@ -270,7 +330,15 @@ impl<'a> Reader<'a> {
             }
         }
         let path = absolute.join("::");
-        self.found.push(Import { line, path });
+        if let Some(name) = name.filter(|name| *name != "*") {
+            self.scope.insert(name, absolute);
+        }
+        self.found.push(Import {
+            line,
+            path,
+            name: name.map(str::to_owned),
+            is_reexport: self.in_reexport,
+        });
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anabranch_proto::{CloseReason, Config, PathId, StreamId};
 
 use super::answers;
-use crate::driver::lock;
+use crate::lock::lock;
 use crate::{Association, Endpoint, RecvError, SendError};
 
 const PORT: u16 = 7;

@@ -1,6 +1,8 @@
 //! ICMP messages that quote encrypted datagrams.
 
-use anabranch_dtls::Certificate;
+use std::sync::Mutex;
+
+use anabranch_dtls::{Certificate, DtlsConfig};
 use anabranch_proto::PathId;
 use tokio::net::UdpSocket;
 

@@ -22,10 +22,10 @@ use anabranch_testkit::Seeds;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use super::lock;
 use crate::association::Association;
 use crate::datagram_socket::{DatagramSocket, Readiness, Received, Transmit};
 use crate::endpoint::Endpoint;
+use crate::lock::lock;
 
 /// Seeds that run in CI.
 const SEEDS: Range<u64> = 0..40;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anabranch_dtls::{Certificate, DtlsConfig, Peers};
 
 use crate::Endpoint;
-use crate::driver::lock;
+use crate::lock::lock;
 
 /// Complete connections of an endpoint, and those without an association.
 fn connections(endpoint: &Endpoint) -> (usize, usize) {

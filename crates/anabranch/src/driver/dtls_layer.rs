@@ -1,0 +1,173 @@
+//! The DTLS connections of an endpoint, and the certificate to which each association belongs.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Mutex, OnceLock};
+
+use anabranch_dtls::{DtlsConfig, DtlsError, Effects, Fingerprint, Peers};
+use anabranch_proto::{AssociationId, Config, MultipathMode};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::sent_marks::SentMarks;
+use crate::error::DtlsLimit;
+use crate::lock::lock;
+use crate::pool::Pool;
+
+/// The DTLS connections of an endpoint.
+#[derive(Debug)]
+pub(super) struct DtlsLayer {
+    pub(super) peers: Mutex<Peers<SocketAddr>>,
+    /// The associations of each peer.
+    pub(super) users: Mutex<BTreeMap<SocketAddr, Vec<AssociationId>>>,
+    /// Connections that ended and whose associations were not told yet.
+    pub(super) ended: Mutex<Vec<(SocketAddr, DtlsError)>>,
+    /// A timeout may be nearer than before, or a connection ended.
+    pub(super) wake: Notify,
+    /// Output without content, whose memory is used again.
+    spare: Mutex<Vec<Effects<SocketAddr>>>,
+    /// The memory of packets.
+    pub(super) pool: Pool,
+    /// The datagrams that ICMP messages may quote.
+    pub(super) sent: Mutex<SentMarks>,
+}
+
+/// The certificate with which a packet came; `None` without DTLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Origin(pub(super) Option<Fingerprint>);
+
+/// The bond of an association with the DTLS connections of its peer. A peer is its certificate: the address changes when an address
+/// translator chooses another port, and somebody else may get the address.
+#[derive(Debug)]
+pub(crate) struct Bond {
+    /// The certificate of the packet that began the association, or that answered its INIT.
+    certificate: OnceLock<Fingerprint>,
+    /// The peer's present address.
+    pub(super) address: Mutex<SocketAddr>,
+    /// Why the connection ended.
+    pub(super) ended: OnceLock<DtlsError>,
+}
+
+impl Bond {
+    pub(super) fn new(remote: SocketAddr, origin: Origin) -> Self {
+        Self {
+            certificate: origin.0.map(OnceLock::from).unwrap_or_default(),
+            address: Mutex::new(key(remote)),
+            ended: OnceLock::new(),
+        }
+    }
+
+    /// Whether a packet with this origin is of the association's peer. The first packet decides which certificate that is.
+    pub(super) fn accepts(&self, origin: Origin) -> bool {
+        origin
+            .0
+            .is_none_or(|seen| *self.certificate.get_or_init(|| seen) == seen)
+    }
+
+    pub(super) fn origin(&self) -> Origin {
+        Origin(self.certificate())
+    }
+
+    /// The peer's certificate, if the peer has answered.
+    pub(crate) fn certificate(&self) -> Option<Fingerprint> {
+        self.certificate.get().copied()
+    }
+
+    /// The end of the connection, if it ended.
+    pub(crate) fn ended(&self) -> Option<DtlsError> {
+        self.ended.get().cloned()
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        *lock(&self.address)
+    }
+}
+
+/// Limit of unused outputs. No more calls than this run at the same time on most machines.
+const KEPT: usize = 16;
+
+impl DtlsLayer {
+    pub(super) fn new(config: DtlsConfig) -> Self {
+        Self {
+            peers: Mutex::new(Peers::new(config)),
+            users: Mutex::default(),
+            ended: Mutex::default(),
+            wake: Notify::new(),
+            spare: Mutex::default(),
+            pool: Pool::default(),
+            sent: Mutex::default(),
+        }
+    }
+
+    /// Whether something still carries the packets of an association, after this end of a connection or a handshake with its peer.
+    pub(super) fn carries(&self, peer: SocketAddr, bond: &Bond, reason: &DtlsError) -> bool {
+        let peers = lock(&self.peers);
+        match bond.certificate() {
+            Some(certificate) => peers.has(peer, certificate),
+            // The association waits for the answer to its INIT. A connection that is there may be dead; these reasons say that the
+            // handshake beside it cannot succeed.
+            None if matches!(reason, DtlsError::Refused(_) | DtlsError::NothingThere) => false,
+            None => peers.peer(peer).is_some() || peers.is_in_handshake(peer),
+        }
+    }
+
+    /// Keeps the memory of an output for a later call.
+    pub(super) fn reuse(&self, mut effects: Effects<SocketAddr>) {
+        effects.clear();
+        let mut spare = lock(&self.spare);
+        if spare.len() < KEPT {
+            spare.push(effects);
+        }
+    }
+
+    /// Calls the connections. Packets in clear text and datagrams to be sent are returned; ends wait for [`Hub::keep_dtls`].
+    pub(super) fn call(
+        &self,
+        call: impl FnOnce(&mut Peers<SocketAddr>, std::time::Instant, &mut Effects<SocketAddr>),
+    ) -> Effects<SocketAddr> {
+        let mut effects = lock(&self.spare).pop().unwrap_or_default();
+        let mut peers = lock(&self.peers);
+        let before = peers.timeout();
+        call(&mut peers, Instant::now().into_std(), &mut effects);
+        let after = peers.timeout();
+        drop(peers);
+        for (peer, fingerprint) in &effects.established {
+            tracing::debug!(%peer, %fingerprint, "a DTLS connection is complete");
+        }
+        let sooner = after.is_some_and(|after| before.is_none_or(|before| after < before));
+        if !effects.ended.is_empty() || sooner {
+            lock(&self.ended).append(&mut effects.ended);
+            self.wake.notify_one();
+        }
+        effects
+    }
+}
+
+/// The key of a peer: an address in one form.
+pub(super) fn key(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V6(mut v6) if v6.ip().to_ipv4_mapped().is_none() => {
+            v6.set_flowinfo(0);
+            v6.into()
+        }
+        other => SocketAddr::new(other.ip().to_canonical(), other.port()),
+    }
+}
+
+/// Adapts settings to DTLS.
+pub(crate) fn fit_dtls(config: &mut Config) -> Result<(), DtlsLimit> {
+    if !config.local_addresses.is_empty() {
+        return Err(DtlsLimit::SeveralAddresses);
+    }
+    if config.dynamic_addresses.is_some() {
+        return Err(DtlsLimit::DynamicAddresses);
+    }
+    if config.multipath.mode != MultipathMode::Off {
+        return Err(DtlsLimit::Multipath);
+    }
+    config.zero_checksum = true;
+    config.lower_layer_overhead = anabranch_dtls::OVERHEAD;
+    config.max_paths = 1;
+    config.path_mtu_limit = config.path_mtu_limit.min(anabranch_dtls::MAX_PACKET);
+    Ok(())
+}
