@@ -50,9 +50,9 @@ impl Pair {
     }
 
     /// Calls a side, and returns the bytes of its datagrams to strangers.
-    fn act(&mut self, side: usize, call: impl FnOnce(&mut Peers<u32>, Instant, &mut Effects<u32>)) -> usize {
+    fn act(&mut self, side: usize, call: impl FnOnce(&Peers<u32>, Instant, &mut Effects<u32>)) -> usize {
         let mut effects = Effects::default();
-        call(&mut self.sides[side], self.now, &mut effects);
+        call(&self.sides[side], self.now, &mut effects);
         let mut to_strangers = 0;
         for (key, datagram) in effects.datagrams() {
             if key != KEYS[side] {

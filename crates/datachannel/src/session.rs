@@ -554,8 +554,8 @@ impl Session {
         }
     }
 
-    fn on_dtls(&mut self, now: Instant, call: impl FnOnce(&mut Peers<()>, &mut Effects<()>)) {
-        let Some(dtls) = &mut self.dtls else { return };
+    fn on_dtls(&mut self, now: Instant, call: impl FnOnce(&Peers<()>, &mut Effects<()>)) {
+        let Some(dtls) = &self.dtls else { return };
         let mut effects = std::mem::take(&mut self.effects);
         call(dtls, &mut effects);
         self.settle_dtls(now, &effects);

@@ -378,7 +378,7 @@ fn the_end_is_the_last_event() {
             assert_eq!(opened, Err(OpenError::Ended));
         }
         // A new handshake has no effect.
-        let mut late = Peers::new(DtlsConfig::new(Certificate::generate().unwrap()));
+        let late = Peers::new(DtlsConfig::new(Certificate::generate().unwrap()));
         let mut effects = Effects::default();
         late.connect(pair.now, (), &mut effects);
         let (_, hello) = effects.datagrams().next().expect("a ClientHello");
@@ -538,7 +538,7 @@ fn dtls_may_begin_before_a_path_is_nominated() {
     pair.run(Duration::from_secs(1), |datagram| {
         datagram.source == address(ANSWERER) || datagram.bytes[..2] == [1, 1]
     });
-    let mut early = Peers::new(DtlsConfig::new(Certificate::generate().unwrap()));
+    let early = Peers::new(DtlsConfig::new(Certificate::generate().unwrap()));
     let mut effects = Effects::default();
     early.connect(pair.now, (), &mut effects);
     let (_, hello) = effects.datagrams().next().expect("a ClientHello");
@@ -554,7 +554,7 @@ fn dtls_may_begin_before_a_path_is_nominated() {
 fn a_forged_handshake_does_not_end_a_session() {
     let mut pair = connected(config(OFFERER), config(ANSWERER));
     for side in [OFFERER, ANSWERER] {
-        let mut stranger = Peers::new(DtlsConfig::new(Certificate::generate().unwrap()));
+        let stranger = Peers::new(DtlsConfig::new(Certificate::generate().unwrap()));
         let mut effects = Effects::default();
         stranger.connect(pair.now, (), &mut effects);
         let (_, hello) = effects.datagrams().next().expect("a ClientHello");

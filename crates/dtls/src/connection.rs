@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dimpl::{Dtls, Output};
 
 use crate::certificate::Fingerprint;
 use crate::effects::Collected;
-use crate::front::{Cookie, HANDSHAKE_FAILURE};
+use crate::front::HANDSHAKE_FAILURE;
 use crate::hello::{HANDSHAKE, is_client_hello};
 use crate::reason;
 use crate::settings::{DtlsConfig, Trust};
@@ -73,8 +73,15 @@ fn hello_random(datagram: &[u8]) -> Option<[u8; RANDOM_LEN]> {
     rest.first_chunk().filter(|_| is_client_hello(datagram)).copied()
 }
 
+/// The least time between two timeouts of a connection.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
+
+/// The same during the handshake: while a flight of DTLS 1.3 has a gap, the library acknowledges the rest of it at each timeout, and wants the
+/// next one at once. RFC 9147 §7.1 proposes a quarter of the retransmission timer, which is 250 ms at first.
+const LEAST_HANDSHAKE_WAIT: Duration = Duration::from_millis(100);
+
 /// Where a connection stands.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Handshake,
     /// The peer's certificate was accepted.
@@ -82,8 +89,15 @@ pub(crate) enum State {
     Ended(DtlsError),
 }
 
+/// What the table of connections must know of a change.
+pub(crate) struct News {
+    pub(crate) state: State,
+    /// When time must pass for the connection next.
+    pub(crate) due: Option<Instant>,
+}
+
 pub(crate) struct Connection {
-    /// `None` after a panic.
+    /// `None` before the start and after a panic.
     dtls: Option<Dtls>,
     trust: Trust,
     pub(crate) state: State,
@@ -92,8 +106,6 @@ pub(crate) struct Connection {
     waiting: VecDeque<(Option<Fingerprint>, Vec<u8>)>,
     /// This endpoint began the connection.
     pub(crate) is_client: bool,
-    /// When the handshake was completed; before, when it began.
-    pub(crate) completed: Instant,
     /// The random number of this client's ClientHello.
     random: Option<[u8; RANDOM_LEN]>,
     /// A client that has received nothing yet. The library ends a handshake whose first answer is no handshake record.
@@ -101,57 +113,83 @@ pub(crate) struct Connection {
     /// The ClientHellos that such a client has sent, and how many of them there were when an alert refused one.
     hellos: usize,
     refused: Option<usize>,
-    /// The cookie of the ClientHello that began this connection, if the peer's address had to be proved.
-    pub(crate) cookie: Option<Cookie>,
     /// The alert that tells the peer why its ClientHello cannot be served.
     pub(crate) refusal: Option<u8>,
     /// A fatal alert without encryption, after which no other record has arrived. Anybody can send one: it ends the handshake only if the
     /// peer's next flight does not arrive before the present one is sent again.
     alert: Option<u8>,
-    pub(crate) timeout: Instant,
+    /// The latest time of a call.
+    clock: Instant,
+    timeout: Instant,
     pub(crate) last_used: Instant,
-    /// The place among the handshakes, or among the connections that no association uses, and the time from which on it is unused.
-    pub(crate) place: u64,
-    pub(crate) unused_since: Option<Instant>,
+    /// The time at which the table lets time pass for the connection at the latest; `None` if it does not know of the latest change.
+    told: Option<Instant>,
 }
 
 impl Connection {
-    /// Begins a connection: as the client, or as the server that waits for a ClientHello.
-    pub(crate) fn new(config: &DtlsConfig, dtls: &Arc<dimpl::Config>, is_client: bool, now: Instant) -> Self {
-        let mut engine = Dtls::new_auto(Arc::clone(dtls), config.certificate.for_dtls(), now);
-        if is_client {
-            engine.set_active(true);
-        }
+    /// A connection that has not started.
+    pub(crate) fn new(config: &DtlsConfig, is_client: bool, now: Instant) -> Self {
         Self {
-            dtls: Some(engine),
+            dtls: None,
             trust: config.trust.clone(),
             state: State::Handshake,
             peer: None,
             waiting: VecDeque::new(),
             is_client,
-            completed: now,
             random: None,
             awaits_answer: is_client,
             hellos: 0,
             refused: None,
-            cookie: None,
             refusal: None,
             alert: None,
+            clock: now,
             timeout: now,
             last_used: now,
-            place: 0,
-            unused_since: None,
+            told: None,
         }
+    }
+
+    /// Starts a connection: as the client, or as the server that waits for a ClientHello. To read the key takes long.
+    pub(crate) fn start(&mut self, config: &DtlsConfig, dtls: &Arc<dimpl::Config>, now: Instant) {
+        let mut engine = Dtls::new_auto(Arc::clone(dtls), config.certificate.for_dtls(), now);
+        if self.is_client {
+            engine.set_active(true);
+        }
+        self.dtls = Some(engine);
+    }
+
+    /// What the table must know, if it does not know it yet.
+    pub(crate) fn news(&mut self, now: Instant, idle_timeout: Duration) -> Option<News> {
+        let due = match self.state {
+            State::Handshake => Some(self.timeout.max(now + LEAST_HANDSHAKE_WAIT)),
+            State::Established(_) => {
+                let next = self.timeout.min(self.last_used + idle_timeout);
+                Some(next.max(now + LEAST_WAIT))
+            }
+            State::Ended(_) => None,
+        };
+        let at = due.unwrap_or(now);
+        if self.told.is_some_and(|told| told <= at) {
+            return None;
+        }
+        self.told = Some(at);
+        let state = self.state.clone();
+        Some(News { state, due })
+    }
+
+    /// The table has forgotten when time must pass.
+    pub(crate) fn forget_told(&mut self) {
+        self.told = None;
+    }
+
+    fn set_state(&mut self, state: State) {
+        self.state = state;
+        self.told = None;
     }
 
     /// The peer's certificate, if the peer has shown one.
     pub(crate) fn certificate(&self) -> Option<Fingerprint> {
         self.peer.map(|(fingerprint, _)| fingerprint)
-    }
-
-    /// Whether the peer has this certificate.
-    pub(crate) fn is_of(&self, certificate: Fingerprint) -> bool {
-        self.certificate() == Some(certificate)
     }
 
     /// An ICMP message reports that no program receives at the peer's address. It quotes the beginning of a datagram. Anybody can send it,
@@ -204,6 +242,16 @@ impl Connection {
         }
     }
 
+    /// Time has passed: ends the connection if there was no traffic for too long.
+    pub(crate) fn pass_time(&mut self, now: Instant, idle_timeout: Duration, out: &mut Collected) {
+        let is_complete = matches!(self.state, State::Established(_));
+        if is_complete && now >= self.last_used + idle_timeout {
+            self.close(now, DtlsError::Idle, out);
+        } else {
+            self.handle_timeout(now, out);
+        }
+    }
+
     /// An alert answers the first ClientHello of this client. Anybody can forge one, so that it counts only if the server has had another
     /// ClientHello meanwhile, and again answers with nothing but an alert.
     fn on_refusal(&mut self, code: u8) {
@@ -237,7 +285,7 @@ impl Connection {
     pub(crate) fn close(&mut self, now: Instant, reason: DtlsError, out: &mut Collected) {
         if !matches!(self.state, State::Ended(_)) {
             self.run(now, out, Dtls::close);
-            self.state = State::Ended(reason);
+            self.set_state(State::Ended(reason));
         }
     }
 
@@ -258,6 +306,9 @@ impl Connection {
         call: impl FnOnce(&mut Dtls) -> Result<(), dimpl::Error>,
     ) {
         let Some(dtls) = &mut self.dtls else { return };
+        // Threads may read the clock before they take the lock, but the library's time must not run backwards.
+        let now = now.max(self.clock);
+        self.clock = now;
         let packets = out.packets();
         let mut events = Vec::new();
         // The library panics if there is no room for the peer's certificate. Later, packets need less room.
@@ -310,8 +361,8 @@ impl Connection {
         match self.peer {
             _ if self.state != State::Handshake => {}
             Some((fingerprint, true)) => {
-                self.state = State::Established(fingerprint);
-                (self.last_used, self.completed) = (now, now);
+                self.set_state(State::Established(fingerprint));
+                self.last_used = now;
                 for (certificate, packet) in std::mem::take(&mut self.waiting) {
                     self.send(now, certificate, &packet, out);
                 }
@@ -331,7 +382,7 @@ impl Connection {
 
     fn end(&mut self, reason: DtlsError) {
         if !matches!(self.state, State::Ended(_)) {
-            self.state = State::Ended(reason);
+            self.set_state(State::Ended(reason));
         }
     }
 }
@@ -411,7 +462,8 @@ mod tests {
     fn a_panic_of_the_library_ends_the_connection() {
         let now = Instant::now();
         let config = DtlsConfig::new(Certificate::generate().unwrap());
-        let mut connection = Connection::new(&config, &Arc::new(dimpl::Config::default()), true, now);
+        let mut connection = Connection::new(&config, true, now);
+        connection.start(&config, &Arc::new(dimpl::Config::default()), now);
         let mut out = Collected::default();
         connection.run(now, &mut out, |_| panic!("as the library would"));
         assert!(matches!(connection.state, State::Ended(DtlsError::Failed(_))));

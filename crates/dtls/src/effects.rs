@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::certificate::Fingerprint;
 use crate::connection::DtlsError;
+use crate::table::Shared;
 
 /// The output of the calls of [`Peers`](crate::Peers). `K` is the address of a peer.
 #[derive(Debug)]
@@ -12,6 +13,10 @@ pub struct Effects<K> {
     pub established: Vec<(K, Fingerprint)>,
     /// Connections that ended.
     pub ended: Vec<(K, DtlsError)>,
+    /// [`Peers::timeout`](crate::Peers::timeout) is earlier than before.
+    pub timeout_is_earlier: bool,
+    /// Connections that have left the table, and whose peers do not know it yet.
+    pub(crate) leaving: Vec<(K, Shared, DtlsError)>,
     pub(crate) collected: Collected,
     /// The peers of the datagrams and of the packets; those of packets with their certificates.
     destinations: Vec<K>,
@@ -23,6 +28,8 @@ impl<K> Default for Effects<K> {
         Self {
             established: Vec::new(),
             ended: Vec::new(),
+            timeout_is_earlier: false,
+            leaving: Vec::new(),
             collected: Collected::default(),
             destinations: Vec::new(),
             sources: Vec::new(),
@@ -74,6 +81,8 @@ impl<K: Copy> Effects<K> {
     pub fn clear(&mut self) {
         self.established.clear();
         self.ended.clear();
+        self.timeout_is_earlier = false;
+        self.leaving.clear();
         self.collected.clear();
         self.destinations.clear();
         self.sources.clear();

@@ -5,16 +5,16 @@
 use std::collections::BTreeMap;
 
 use crate::certificate::Fingerprint;
-use crate::connection::{Connection, DtlsError, State};
+use crate::table::Entry;
 
 /// Limit of the connections of one address.
-const MOST: usize = 2;
+pub(crate) const MOST: usize = 2;
 
 #[derive(Debug)]
 pub(crate) struct Established<K> {
     /// The connections of each address, at least one, with different certificates. The first peer stays first until its connection ends; the
     /// others take the second place from each other.
-    by_key: BTreeMap<K, Vec<Connection>>,
+    by_key: BTreeMap<K, Vec<Entry>>,
     count: usize,
 }
 
@@ -42,38 +42,28 @@ impl<K: Copy + Ord> Established<K> {
     }
 
     /// The connections with an address.
-    pub(crate) fn of(&self, key: K) -> &[Connection] {
+    pub(crate) fn of(&self, key: K) -> &[Entry] {
         self.by_key.get(&key).map_or(&[], Vec::as_slice)
     }
 
-    pub(crate) fn of_mut(&mut self, key: K) -> &mut [Connection] {
+    pub(crate) fn of_mut(&mut self, key: K) -> &mut [Entry] {
         self.by_key.get_mut(&key).map_or(&mut [], Vec::as_mut_slice)
     }
 
     /// The connection of this certificate; without a certificate, the one whose handshake was completed last.
-    pub(crate) fn find(&self, key: K, certificate: Option<Fingerprint>) -> Option<&Connection> {
-        let wanted = |connection: &&Connection| certificate.is_none_or(|own| connection.is_of(own));
-        self.of(key)
-            .iter()
-            .filter(wanted)
-            .max_by_key(|connection| connection.completed)
-    }
-
-    pub(crate) fn find_mut(&mut self, key: K, certificate: Option<Fingerprint>) -> Option<&mut Connection> {
-        let wanted = |connection: &&mut Connection| certificate.is_none_or(|own| connection.is_of(own));
-        self.of_mut(key)
-            .iter_mut()
-            .filter(wanted)
-            .max_by_key(|connection| connection.completed)
+    pub(crate) fn find(&self, key: K, certificate: Option<Fingerprint>) -> Option<&Entry> {
+        let wanted = |entry: &&Entry| certificate.is_none() || entry.certificate == certificate;
+        let of_this = self.of(key).iter().filter(wanted);
+        of_this.max_by_key(|entry| entry.completed)
     }
 
     /// Adds a connection that has just been completed. It replaces that of the same certificate, because the peer restarted or moved, or, if
     /// the address has too many, one of another certificate. Returns the former connection, and whether it is of another certificate.
-    pub(crate) fn insert(&mut self, key: K, connection: Connection) -> Option<(Connection, bool)> {
+    pub(crate) fn insert(&mut self, key: K, entry: Entry) -> Option<(Entry, bool)> {
         let connections = self.by_key.entry(key).or_default();
-        let own = connection.certificate();
-        if let Some(former) = connections.iter_mut().find(|former| former.certificate() == own) {
-            return Some((core::mem::replace(former, connection), false));
+        let own = entry.certificate;
+        if let Some(former) = connections.iter_mut().find(|former| former.certificate == own) {
+            return Some((core::mem::replace(former, entry), false));
         }
         let displaced = if connections.len() >= MOST {
             connections.pop()
@@ -81,27 +71,21 @@ impl<K: Copy + Ord> Established<K> {
             None
         };
         self.count -= usize::from(displaced.is_some());
-        connections.push(connection);
+        connections.push(entry);
         self.count += 1;
         displaced.map(|former| (former, true))
     }
 
-    /// Removes connections of this address that have ended, and returns them with the reasons.
-    pub(crate) fn take_ended(&mut self, key: K) -> Vec<(Connection, DtlsError)> {
+    /// Removes the connections of this address that `wanted` chooses, and returns them.
+    pub(crate) fn take(&mut self, key: K, wanted: impl Fn(&Entry) -> bool) -> Vec<Entry> {
         let Some(connections) = self.by_key.get_mut(&key) else {
             return Vec::new();
         };
-        let mut ended = Vec::new();
-        for at in (0..connections.len()).rev() {
-            if let State::Ended(reason) = &connections[at].state {
-                let reason = reason.clone();
-                ended.push((connections.remove(at), reason));
-            }
-        }
-        self.count -= ended.len();
+        let taken: Vec<_> = connections.extract_if(.., |entry| wanted(entry)).collect();
+        self.count -= taken.len();
         if connections.is_empty() {
             self.by_key.remove(&key);
         }
-        ended
+        taken
     }
 }

@@ -91,7 +91,8 @@ impl Front {
         let original = hello.original();
         let period = self.period(now);
         let cookie = self.cookie(period, address, hello, original);
-        let mut server = Connection::new(config, &self.dtls, false, now);
+        let mut server = Connection::new(config, false, now);
+        server.start(config, &self.dtls, now);
         self.scratch.clear();
         with_cookie(cookie, || {
             server.handle_datagram(now, datagram, &mut self.scratch);

@@ -4,6 +4,8 @@
 //! returns both, as [`Effects`]. The library `dimpl` does the work of DTLS 1.2 and 1.3; a panic inside it ends the connection in which it
 //! happened. A stranger's ClientHello is answered with a cookie and without state; a connection begins when the cookie comes back.
 //!
+//! Several threads may call [`Peers`] at the same time: each connection has a lock of its own for its cryptography.
+//!
 //! Both peers show a certificate. Certificates are not checked against authorities: peers know each other by fingerprints ([`Trust`]), as
 //! in WebRTC.
 
@@ -18,6 +20,7 @@ mod peers;
 mod places;
 mod reason;
 mod settings;
+mod table;
 mod timeouts;
 
 pub use certificate::{Certificate, CertificateError, Fingerprint, FingerprintError};

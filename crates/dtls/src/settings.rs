@@ -76,7 +76,8 @@ pub enum Trust {
     Anybody,
     /// Peers with a certificate of one of these fingerprints.
     Fingerprints(Vec<Fingerprint>),
-    /// Peers whose certificate (DER) the function accepts. It runs under the lock of all connections, so it should not wait.
+    /// Peers whose certificate (DER) the function accepts. It runs during the handshake, under
+    /// the lock of the connection and in the thread that received the datagram: it should not wait, and must not call the endpoint.
     Check(Check),
 }
 

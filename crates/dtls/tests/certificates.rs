@@ -59,7 +59,7 @@ fn take(peer: &mut Dtls) -> Vec<Vec<u8>> {
 fn an_rsa_certificate_is_named_in_the_error() {
     for (version, peer_is_client) in [(12, false), (12, true), (13, false), (13, true)] {
         let mut now = Instant::now();
-        let mut ours: Peers<u32> = Peers::new(DtlsConfig::new(Certificate::generate().unwrap()));
+        let ours: Peers<u32> = Peers::new(DtlsConfig::new(Certificate::generate().unwrap()));
         let mut peer = rsa_peer(version, now);
         peer.set_active(peer_is_client);
         peer.handle_timeout(now).unwrap();

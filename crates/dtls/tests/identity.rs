@@ -49,9 +49,9 @@ impl Net {
     }
 
     /// Calls the server, or a host.
-    fn act(&mut self, who: Option<usize>, call: impl FnOnce(&mut Peers<u32>, Instant, &mut Effects<u32>)) {
+    fn act(&mut self, who: Option<usize>, call: impl FnOnce(&Peers<u32>, Instant, &mut Effects<u32>)) {
         let mut effects = Effects::default();
-        let side = who.map_or(&mut self.server, |host| &mut self.hosts[host]);
+        let side = who.map_or(&self.server, |host| &self.hosts[host]);
         call(side, self.now, &mut effects);
         for (key, datagram) in effects.datagrams() {
             let to = match who {

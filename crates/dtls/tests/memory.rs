@@ -13,7 +13,7 @@ const HANDSHAKES: usize = 128;
 const CONNECTIONS: usize = 256;
 
 /// A client that goes on until its handshake is complete, or stops after its second ClientHello.
-fn serve(peers: &mut Peers<u32>, now: Instant, key: u32, version: Version, is_silent: bool) {
+fn serve(peers: &Peers<u32>, now: Instant, key: u32, version: Version, is_silent: bool) {
     let mut client = Client::new(version, now);
     for _ in 0..if is_silent { 2 } else { 6 } {
         for datagram in client.take() {
@@ -30,14 +30,14 @@ fn serve(peers: &mut Peers<u32>, now: Instant, key: u32, version: Version, is_si
 fn what_peers_can_make_this_endpoint_store() {
     let now = Instant::now();
     let config = DtlsConfig::new(Certificate::generate().unwrap());
-    let mut peers: Peers<u32> = Peers::new(config.max_handshakes(HANDSHAKES));
+    let peers: Peers<u32> = Peers::new(config.max_handshakes(HANDSHAKES));
     let hellos = [Version::Dtls12, Version::Both].map(|version| Client::new(version, now).take().remove(0));
-    let grown = |peers: &mut Peers<u32>, act: &mut dyn FnMut(&mut Peers<u32>)| {
+    let grown = |peers: &Peers<u32>, act: &dyn Fn(&Peers<u32>)| {
         let before = resident("self");
         act(peers);
         resident("self").saturating_sub(before) >> 10
     };
-    let strangers = grown(&mut peers, &mut |peers| {
+    let strangers = grown(&peers, &|peers| {
         for stranger in 0..2000 {
             for hello in &hellos {
                 peers.handle_datagram(now, stranger, hello, &mut Effects::default());
@@ -46,7 +46,7 @@ fn what_peers_can_make_this_endpoint_store() {
     });
     assert_eq!((peers.handshakes(), peers.timeout()), (0, None));
     assert!(strangers < 1024, "{strangers} KiB");
-    let handshakes = grown(&mut peers, &mut |peers| {
+    let handshakes = grown(&peers, &|peers| {
         for client in 0..4 * HANDSHAKES as u32 {
             serve(peers, now, client, Version::Both, true);
         }
@@ -54,7 +54,7 @@ fn what_peers_can_make_this_endpoint_store() {
     assert_eq!(peers.handshakes(), HANDSHAKES);
     assert!(handshakes < HANDSHAKES * 24, "{handshakes} KiB");
     peers.close_all(now, &mut Effects::default());
-    let connections = grown(&mut peers, &mut |peers| {
+    let connections = grown(&peers, &|peers| {
         for client in 0..CONNECTIONS as u32 {
             serve(peers, now, client, Version::Both, false);
         }

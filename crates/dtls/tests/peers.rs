@@ -45,9 +45,9 @@ impl Pair {
         }
     }
 
-    fn act(&mut self, side: usize, call: impl FnOnce(&mut Peers<u32>, Instant, &mut Effects<u32>)) {
+    fn act(&mut self, side: usize, call: impl FnOnce(&Peers<u32>, Instant, &mut Effects<u32>)) {
         let mut effects = Effects::default();
-        call(&mut self.sides[side], self.now, &mut effects);
+        call(&self.sides[side], self.now, &mut effects);
         for (key, datagram) in effects.datagrams() {
             assert_eq!(key, KEYS[side]);
             self.sent += 1;
@@ -417,7 +417,7 @@ fn strangers_do_not_disturb_a_connection() {
 #[test]
 fn a_peer_of_dtls_1_2_is_served_and_cannot_be_disturbed() {
     let mut now = Instant::now();
-    let mut server: Peers<u32> = Peers::new(config());
+    let server: Peers<u32> = Peers::new(config());
     let mut client = Client::new(Version::Dtls12, now);
     let mut hellos = Vec::new();
     for _ in 0..10 {

@@ -36,7 +36,7 @@ impl Server {
         }
     }
 
-    fn act(&mut self, call: impl FnOnce(&mut Peers<u32>, Instant, &mut Effects<u32>)) -> Vec<Vec<u8>> {
+    fn act(&mut self, call: impl FnOnce(&Peers<u32>, Instant, &mut Effects<u32>)) -> Vec<Vec<u8>> {
         let mut effects = Effects::default();
         call(&mut self.peers, self.now, &mut effects);
         let answers = effects.datagrams().map(|(_, datagram)| datagram.to_vec());
@@ -324,8 +324,8 @@ fn handshakes_are_bounded() {
 fn a_host_has_a_share_of_the_handshakes() {
     let now = Instant::now();
     let config = DtlsConfig::new(Certificate::generate().unwrap());
-    let mut peers: Peers<SocketAddr> = Peers::new(config.max_handshakes(16));
-    let mut begin = |key: SocketAddr| {
+    let peers: Peers<SocketAddr> = Peers::new(config.max_handshakes(16));
+    let begin = |key: SocketAddr| {
         let mut client = Client::new(Version::Dtls12, now);
         let mut effects = Effects::default();
         peers.handle_datagram(now, key, &client.take()[0], &mut effects);
@@ -408,7 +408,7 @@ fn complete_connections_are_bounded() {
 fn a_host_has_a_share_of_the_unused_connections() {
     let now = Instant::now();
     let config = DtlsConfig::new(Certificate::generate().unwrap());
-    let mut peers: Peers<SocketAddr> = Peers::new(config.max_connections(100));
+    let peers: Peers<SocketAddr> = Peers::new(config.max_connections(100));
     let mut ended = Vec::new();
     for port in 1..=14 {
         let key = SocketAddr::from(([192, 0, 2, 1], port));

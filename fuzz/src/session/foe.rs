@@ -198,9 +198,9 @@ impl Foe {
         }));
     }
 
-    fn on_dtls(&mut self, now: Instant, call: impl FnOnce(&mut Peers<()>, &mut Effects<()>)) {
+    fn on_dtls(&mut self, now: Instant, call: impl FnOnce(&Peers<()>, &mut Effects<()>)) {
         let mut effects = Effects::default();
-        call(&mut self.dtls, &mut effects);
+        call(&self.dtls, &mut effects);
         self.put(&effects);
         if !effects.established.is_empty()
             && !std::mem::replace(&mut self.is_connected, true)

@@ -31,9 +31,8 @@ impl Hub {
         let Some(layer) = &self.dtls else { return };
         let peer = key(batch.destination);
         let mut effects = layer.call(|peers, now, effects| {
-            for packet in buffer[..batch.len].chunks(batch.segment.max(1)) {
-                peers.send_to(now, peer, to.0, packet, effects);
-            }
+            let packets = buffer[..batch.len].chunks(batch.segment.max(1));
+            peers.send_batch(now, peer, to.0, packets, effects);
         });
         (batch.len, batch.segment) = effects.take_batch(buffer).unwrap_or_else(|| {
             // DTLS added a message of its own, or the handshake is not complete.
@@ -223,7 +222,7 @@ impl Hub {
             for (peer, reason) in ended {
                 self.end_users(layer, peer, &reason);
             }
-            let next = lock(&layer.peers).timeout().map(Instant::from_std);
+            let next = layer.peers.timeout().map(Instant::from_std);
             let far = Instant::now() + std::time::Duration::from_secs(3600);
             tokio::select! {
                 () = layer.wake.notified() => {}

@@ -17,7 +17,7 @@ use crate::pool::Pool;
 /// The DTLS connections of an endpoint.
 #[derive(Debug)]
 pub(super) struct DtlsLayer {
-    pub(super) peers: Mutex<Peers<SocketAddr>>,
+    pub(super) peers: Peers<SocketAddr>,
     /// The associations of each peer.
     pub(super) users: Mutex<BTreeMap<SocketAddr, Vec<AssociationId>>>,
     /// Connections that ended and whose associations were not told yet.
@@ -89,7 +89,7 @@ const KEPT: usize = 16;
 impl DtlsLayer {
     pub(super) fn new(config: DtlsConfig) -> Self {
         Self {
-            peers: Mutex::new(Peers::new(config)),
+            peers: Peers::new(config),
             users: Mutex::default(),
             ended: Mutex::default(),
             wake: Notify::new(),
@@ -101,13 +101,12 @@ impl DtlsLayer {
 
     /// Whether something still carries the packets of an association, after this end of a connection or a handshake with its peer.
     pub(super) fn carries(&self, peer: SocketAddr, bond: &Bond, reason: &DtlsError) -> bool {
-        let peers = lock(&self.peers);
         match bond.certificate() {
-            Some(certificate) => peers.has(peer, certificate),
+            Some(certificate) => self.peers.has(peer, certificate),
             // The association waits for the answer to its INIT. A connection that is there may be dead; these reasons say that the
             // handshake beside it cannot succeed.
             None if matches!(reason, DtlsError::Refused(_) | DtlsError::NothingThere) => false,
-            None => peers.peer(peer).is_some() || peers.is_in_handshake(peer),
+            None => self.peers.has_any(peer),
         }
     }
 
@@ -120,22 +119,17 @@ impl DtlsLayer {
         }
     }
 
-    /// Calls the connections. Packets in clear text and datagrams to be sent are returned; ends wait for [`Hub::keep_dtls`].
+    /// Calls the connections. Packets in clear text and datagrams to be sent are returned; ends wait for `Hub::keep_dtls`.
     pub(super) fn call(
         &self,
-        call: impl FnOnce(&mut Peers<SocketAddr>, std::time::Instant, &mut Effects<SocketAddr>),
+        call: impl FnOnce(&Peers<SocketAddr>, std::time::Instant, &mut Effects<SocketAddr>),
     ) -> Effects<SocketAddr> {
         let mut effects = lock(&self.spare).pop().unwrap_or_default();
-        let mut peers = lock(&self.peers);
-        let before = peers.timeout();
-        call(&mut peers, Instant::now().into_std(), &mut effects);
-        let after = peers.timeout();
-        drop(peers);
+        call(&self.peers, Instant::now().into_std(), &mut effects);
         for (peer, fingerprint) in &effects.established {
             tracing::debug!(%peer, %fingerprint, "a DTLS connection is complete");
         }
-        let sooner = after.is_some_and(|after| before.is_none_or(|before| after < before));
-        if !effects.ended.is_empty() || sooner {
+        if !effects.ended.is_empty() || effects.timeout_is_earlier {
             lock(&self.ended).append(&mut effects.ended);
             self.wake.notify_one();
         }

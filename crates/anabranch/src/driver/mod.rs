@@ -19,6 +19,10 @@
 //! association. Under the endpoint's lock, packets are only routed, and INITs and COOKIE ECHOs of peers without an
 //! association are answered; the length of the packet limits this work.
 //!
+//! With DTLS, the locks of its layer come after all of these: first that of the associations by peer, then one of a connection, of
+//! the table of connections (the crate `anabranch-dtls`), or of memory that is kept. Under the lock of a connection only its
+//! cryptography and the application's `Trust::Check` run.
+//!
 //! A panic in an association's code ends only this association ([`anabranch_proto::CloseReason::InternalError`]). A panic in
 //! the endpoint's code loses the rest of the batch of packets.
 

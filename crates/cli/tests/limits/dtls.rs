@@ -59,7 +59,7 @@ impl Attacked {
 
     /// A client begins a handshake and sends this many datagrams of it. Returns the number.
     fn handshake(&mut self, from: SocketAddr, most: usize, mut attack: Option<&mut Attack>) -> usize {
-        let mut peers = Peers::new(self.of_clients.clone());
+        let peers = Peers::new(self.of_clients.clone());
         let mut effects = Effects::default();
         peers.connect(self.now, SERVER, &mut effects);
         let mut sent = 0;
@@ -98,7 +98,7 @@ impl Attacked {
 /// The first ClientHello of a genuine client, and one of 14 bytes, from many addresses.
 fn unproved(attack: &mut Attack) {
     let mut attacked = Attacked::new(|config| config);
-    let mut peers = Peers::new(attacked.of_clients.clone());
+    let peers = Peers::new(attacked.of_clients.clone());
     let mut effects = Effects::default();
     peers.connect(attacked.now, SERVER, &mut effects);
     let hello = effects.datagrams().next().map(|(_, datagram)| datagram.to_vec());

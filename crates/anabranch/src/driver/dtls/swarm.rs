@@ -347,7 +347,7 @@ impl Net {
     /// A ClientHello of a client that never goes on, or one whose cookie is wrong.
     fn hello(&mut self) -> Vec<u8> {
         let config = DtlsConfig::new(self.certificate());
-        let (mut client, mut effects) = (Peers::new(config), Effects::default());
+        let (client, mut effects) = (Peers::new(config), Effects::default());
         client.connect(std::time::Instant::now(), Z, &mut effects);
         let (_, hello) = effects.datagrams().next().expect("a ClientHello");
         hello.to_vec()
@@ -430,7 +430,7 @@ impl Story {
         self.a.hub().handle_icmp(messages.collect());
         sleep(Duration::from_millis(ms)).await;
         for endpoint in [&self.a, &self.z] {
-            let peers = lock(&endpoint.hub().dtls.as_ref().unwrap().peers);
+            let peers = &endpoint.hub().dtls.as_ref().unwrap().peers;
             assert!(peers.handshakes() <= MOST_HANDSHAKES, "too many handshakes");
             assert!(peers.connections() <= MOST_CONNECTIONS, "too many connections");
         }
