@@ -155,6 +155,11 @@ impl Endpoint {
             config.validate()?;
             dscp::check(config.dscp)?;
         }
+        #[cfg(feature = "dtls")]
+        if !lock(&hub.registry).closed {
+            // The INIT waits for this handshake. It begins before the endpoint's lock is taken, because that is cryptography.
+            hub.connect_dtls(remote);
+        }
         let shared = {
             let mut registry = lock(&hub.registry);
             let config = options.config.as_ref().unwrap_or(registry.core.config());
@@ -164,8 +169,6 @@ impl Endpoint {
             if registry.closed {
                 return Err(ConnectError::Closed);
             }
-            #[cfg(feature = "dtls")]
-            hub.connect_dtls(remote);
             let now = registry.tick(hub.now());
             let (id, core) = registry.core.connect(now, remote, port, options)?;
             hub.adopt(&mut registry, id, core, Origin::default())

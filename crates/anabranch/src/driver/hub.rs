@@ -450,10 +450,11 @@ impl Hub {
     /// Gives each ICMP message to the association whose packet it quotes.
     pub(super) fn handle_icmp(&self, messages: Vec<IcmpMessage>) {
         let mut touched = Touched::default();
+        // Not under the endpoint's lock: a handshake may be in the middle of its work.
+        messages.iter().for_each(|message| self.dtls_icmp(message));
         {
             let registry = lock(&self.registry);
             for message in messages {
-                self.dtls_icmp(&message);
                 if let IcmpKind::TooLarge(mtu) = message.kind {
                     for id in self.quoted_users(&message) {
                         if let Some(association) = registry.associations.get(&id) {
