@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use dimpl::{Dtls, Output};
@@ -89,12 +89,15 @@ pub(crate) enum State {
     Ended(DtlsError),
 }
 
-/// What the table of connections must know of a change.
+/// A change of a connection, for the table of connections.
 pub(crate) struct News {
     pub(crate) state: State,
     /// When time must pass for the connection next.
     pub(crate) due: Option<Instant>,
 }
+
+/// A connection with its lock. A thread may still use it when it has left the table: it has ended then, or another one has its place.
+pub(crate) type Shared = Arc<Mutex<Connection>>;
 
 pub(crate) struct Connection {
     /// `None` before the start and after a panic.
@@ -158,7 +161,7 @@ impl Connection {
         self.dtls = Some(engine);
     }
 
-    /// What the table must know, if it does not know it yet.
+    /// The latest change, if the table does not know it yet.
     pub(crate) fn news(&mut self, now: Instant, idle_timeout: Duration) -> Option<News> {
         let due = match self.state {
             State::Handshake => Some(self.timeout.max(now + LEAST_HANDSHAKE_WAIT)),

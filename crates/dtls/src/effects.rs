@@ -3,8 +3,7 @@
 use std::ops::Range;
 
 use crate::certificate::Fingerprint;
-use crate::connection::DtlsError;
-use crate::table::Shared;
+use crate::connection::{DtlsError, Shared};
 
 /// The output of the calls of [`Peers`](crate::Peers). `K` is the address of a peer.
 #[derive(Debug)]

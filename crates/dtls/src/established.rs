@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::certificate::Fingerprint;
-use crate::table::Entry;
+use crate::entry::Entry;
 
 /// Limit of the connections of one address.
 pub(crate) const MOST: usize = 2;

@@ -12,6 +12,7 @@
 mod certificate;
 mod connection;
 mod effects;
+mod entry;
 mod established;
 mod front;
 mod hello;

@@ -12,13 +12,14 @@ use std::time::Instant;
 use dimpl::crypto::aws_lc_rs::default_provider;
 
 use crate::certificate::Fingerprint;
-use crate::connection::{Connection, DtlsError};
+use crate::connection::{Connection, DtlsError, Shared};
 use crate::effects::{Collected, Effects};
+use crate::entry::Entry;
 use crate::front::{self, Cookie, Front, ILLEGAL_PARAMETER, LATER, Read};
 use crate::hello::is_client_hello;
 use crate::key::PeerKey;
 use crate::settings::DtlsConfig;
-use crate::table::{Entry, Shared, Table, lock};
+use crate::table::{Table, lock};
 
 /// The most bytes that DTLS adds to a packet: DTLS 1.2 with AES-GCM has a header of 13, a nonce of 8 and an authentication tag of 16
 /// (RFC 6347 §4.3.1, RFC 5288). DTLS 1.3 adds fewer.

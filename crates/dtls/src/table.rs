@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::certificate::Fingerprint;
-use crate::connection::{Connection, DtlsError, News, State};
+use crate::connection::{DtlsError, News, Shared, State};
 use crate::effects::Effects;
+use crate::entry::Entry;
 use crate::established::{Established, MOST};
-use crate::front::Cookie;
 use crate::key::PeerKey;
 use crate::places::Places;
 use crate::settings::DtlsConfig;
@@ -24,44 +23,6 @@ const LEAST_SHARE: usize = 8;
 /// Takes a lock, also if another thread panicked while it held the lock.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A connection with its lock. A thread may still use it when it has left the table: it has ended then, or another one has its place.
-pub(crate) type Shared = Arc<Mutex<Connection>>;
-
-/// A connection as the table knows it.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) connection: Shared,
-    /// This endpoint began the connection.
-    pub(crate) is_client: bool,
-    /// The cookie of the ClientHello that began this connection, if the peer's address had to be proved.
-    pub(crate) cookie: Option<Cookie>,
-    /// The peer's certificate, when the handshake is complete.
-    pub(crate) certificate: Option<Fingerprint>,
-    /// When the handshake was completed; before, when it began.
-    pub(crate) completed: Instant,
-    /// The place among the handshakes, or among the connections that no association uses, and the time from which on it is unused.
-    pub(crate) place: u64,
-    pub(crate) unused_since: Option<Instant>,
-}
-
-impl Entry {
-    pub(crate) fn new(connection: &Shared, is_client: bool, cookie: Option<Cookie>, now: Instant) -> Self {
-        Self {
-            connection: Arc::clone(connection),
-            is_client,
-            cookie,
-            certificate: None,
-            completed: now,
-            place: 0,
-            unused_since: None,
-        }
-    }
-
-    pub(crate) fn is(&self, connection: &Shared) -> bool {
-        Arc::ptr_eq(&self.connection, connection)
-    }
 }
 
 #[derive(Debug)]
