@@ -74,7 +74,7 @@ fn hello_random(datagram: &[u8]) -> Option<[u8; RANDOM_LEN]> {
 }
 
 /// The least time between two timeouts of a connection.
-const LEAST_WAIT: Duration = Duration::from_millis(1);
+pub(crate) const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 /// The same during the handshake: while a flight of DTLS 1.3 has a gap, the library acknowledges the rest of it at each timeout, and wants the
 /// next one at once. RFC 9147 §7.1 proposes a quarter of the retransmission timer, which is 250 ms at first.

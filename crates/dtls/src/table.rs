@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::connection::{DtlsError, News, Shared, State};
+use crate::connection::{DtlsError, LEAST_WAIT, News, Shared, State};
 use crate::effects::Effects;
 use crate::entry::Entry;
 use crate::established::{Established, MOST};
@@ -240,7 +240,11 @@ impl<K: PeerKey> Table<K> {
             return;
         }
         let unused = self.established.of(key).iter();
-        let unused = unused.filter_map(|entry| entry.unused_since.map(|since| (since + UNUSED).max(now)));
+        let unused = unused.filter_map(|entry| {
+            entry
+                .unused_since
+                .map(|since| (since + UNUSED).max(now + LEAST_WAIT))
+        });
         if let Some(at) = unused.chain(due).min() {
             let before = self.timeouts.first();
             self.timeouts.note(at, key);

@@ -22,7 +22,7 @@ impl Hub {
         datagrams: impl Iterator<Item = Datagram<P>>,
         keep: impl Fn(P) -> Bytes,
     ) -> impl Iterator<Item = (Datagram, Origin)> {
-        datagrams.map(move |datagram| (datagram.keep(&keep), Origin))
+        datagrams.map(move |datagram| (datagram.keep(&keep), Origin::default()))
     }
 
     pub(super) fn doubt_dtls(&self, _association: &Shared, _state: &State) {}

@@ -7,7 +7,7 @@ pub(super) type DtlsLayer = Infallible;
 
 /// The certificate with which a packet came: there is none.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Origin;
+pub(crate) struct Origin(());
 
 /// The bond of an association with a certificate: there is none.
 #[derive(Debug)]
@@ -24,6 +24,6 @@ impl Bond {
     }
 
     pub(super) fn origin(&self) -> Origin {
-        Origin
+        Origin(())
     }
 }
