@@ -58,12 +58,11 @@ fn config(input: &mut Input<'_>) -> Config {
     config.initial_tsn = (second & 4 != 0).then_some(Tsn(u32::MAX - 2));
     if second & 0x10 != 0 {
         config.dynamic_addresses = Some(DynamicAddressConfig::default());
-        config.authentication = Some(AuthenticationConfig {
-            chunks: [&[][..], &[kind::HEARTBEAT, kind::SACK, kind::RE_CONFIG]][usize::from(second >> 5 & 1)]
-                .to_vec(),
-            required: second & 0x40 != 0,
-            ..AuthenticationConfig::default()
-        });
+        let mut authentication = AuthenticationConfig::default();
+authentication.chunks = [&[][..], &[kind::HEARTBEAT, kind::SACK, kind::RE_CONFIG]][usize::from(second >> 5 & 1)]
+                .to_vec();
+authentication.required = second & 0x40 != 0;
+config.authentication = Some(authentication);
     }
     config.streams.outbound = 4;
     config.streams.max_inbound = 100;

@@ -63,7 +63,9 @@ fn settings(job: &Job) -> (Config, SendOptions) {
         }
         "anabranch-bbr" => {
             let bbr = CongestionControl::Bbr(BbrConfig::default());
-            (Config::default().congestion_control(bbr), SendOptions::default())
+            let mut config = Config::default();
+            config.congestion_control = bbr;
+            (config, SendOptions::default())
         }
         "anabranch-low-latency" => (Config::low_latency(), expiring),
         "anabranch-best" => (

@@ -17,7 +17,7 @@ use tokio::net::ToSocketAddrs;
 
 #[cfg(feature = "capture")]
 use crate::capture::Capture;
-use crate::datagram::Transport;
+use crate::datagram::{Transport, fit_transport};
 use crate::datagram_socket::DatagramSocket;
 #[cfg(feature = "dtls")]
 use crate::driver::fit_dtls;
@@ -126,8 +126,8 @@ impl Endpoint {
 }
 
 impl EndpointBuilder {
-    /// The settings of the protocol. Binding sets `udp_encapsulation` to match the transport, and turns off the
-    /// `address_types` that no socket reaches.
+    /// The settings of the protocol. Binding sets [`Config::lower_layer`] to match the transport, and turns off the IP versions that no
+    /// socket reaches.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
@@ -197,8 +197,7 @@ impl EndpointBuilder {
     /// Encrypts everything with DTLS (RFC 8261): all associations, in both directions. Both peers show a certificate; the settings say which
     /// are accepted. An endpoint with DTLS does not answer peers without it.
     ///
-    /// Binding sets [`Config::zero_checksum`] and [`Config::lower_layer_overhead`], and limits [`Config::path_mtu_limit`] and
-    /// [`Config::max_paths`]: an association over DTLS has one path. Captures ([`EndpointBuilder::capture`]) have the packets in clear text.
+    /// Binding sets [`Config::lower_layer`] and limits [`Config::path_mtu_limit`]. An association over DTLS has one path. Captures ([`EndpointBuilder::capture`]) have the packets in clear text.
     /// Needs the feature `dtls`.
     #[cfg(feature = "dtls")]
     pub fn dtls(mut self, config: DtlsConfig) -> Self {
@@ -289,7 +288,7 @@ impl EndpointBuilder {
 
     /// Uses this socket, which moves datagrams as the application wants: through a tunnel, a relay, or an emulated network. ICMP messages
     /// and Differentiated Services codepoints do not pass it. If a layer adds bytes to each packet that a UDP socket would not,
-    /// [`Config::lower_layer_overhead`] says how many. Must be called within a tokio runtime.
+    /// [`Config::lower_layer`] says how many ([`LowerLayer::Tunnel`](crate::LowerLayer::Tunnel)). Must be called within a tokio runtime.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -324,7 +323,7 @@ impl EndpointBuilder {
         &mut self,
         #[cfg_attr(not(feature = "dtls"), expect(unused))] addresses: usize,
     ) -> Result<(), BindError> {
-        self.config.udp_encapsulation = self.transport == Transport::Udp;
+        fit_transport(&mut self.config, self.transport);
         #[cfg(feature = "dtls")]
         if self.dtls.is_some() {
             if self.transport != Transport::Udp {
@@ -341,7 +340,7 @@ impl EndpointBuilder {
     }
 
     fn start(mut self, sockets: Vec<Socket>, interfaces: Option<Interfaces>) -> Result<Endpoint, BindError> {
-        self.config.address_types = reachable_types(&sockets, self.config.address_types);
+        self.config.limit_address_types(reachable_types(&sockets));
         let seed = match self.seed {
             Some(seed) => seed,
             None => {

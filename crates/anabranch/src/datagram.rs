@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use anabranch_proto::{Dscp, EcnCodepoint};
+use anabranch_proto::{Config, Dscp, EcnCodepoint, LowerLayer};
 use bytes::Bytes;
 use quinn_udp::RecvMeta;
 
@@ -20,6 +20,15 @@ pub enum Transport {
     /// one machine share its addresses, but not SCTP ports: an endpoint ignores packets for ports that are not its own.
     /// Connecting to a port without a listener therefore times out instead of being refused.
     RawIp,
+}
+
+/// Adapts settings to the sockets. Over UDP, a layer of the application may lie between.
+pub(crate) fn fit_transport(config: &mut Config, transport: Transport) {
+    match (transport, config.lower_layer) {
+        (Transport::RawIp, _) => config.lower_layer = LowerLayer::Ip,
+        (Transport::Udp, LowerLayer::Ip) => config.lower_layer = LowerLayer::Udp,
+        (Transport::Udp, _) => {}
+    }
 }
 
 /// Receive buffers of one call, each large enough for a batch of generic receive offload.

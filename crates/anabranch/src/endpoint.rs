@@ -12,7 +12,7 @@ use anabranch_proto::{CloseReason, ConnectOptions};
 use tokio::net::ToSocketAddrs;
 
 use crate::association::Association;
-use crate::datagram::Transport;
+use crate::datagram::{Transport, fit_transport};
 #[cfg(feature = "dtls")]
 use crate::driver::fit_dtls;
 use crate::driver::{Hub, Origin};
@@ -146,12 +146,12 @@ impl Endpoint {
             remote.set_port(0);
         }
         if let Some(config) = &mut options.config {
-            config.udp_encapsulation = hub.transport == Transport::Udp;
+            fit_transport(config, hub.transport);
             #[cfg(feature = "dtls")]
             if hub.has_dtls() {
                 fit_dtls(config).map_err(ConnectError::DtlsLimit)?;
             }
-            config.address_types = reachable_types(&hub.sockets, config.address_types);
+            config.limit_address_types(reachable_types(&hub.sockets));
             config.validate()?;
             dscp::check(config.dscp)?;
         }

@@ -51,8 +51,8 @@
 //! * [`EndpointBuilder::bind_socket`] takes any [`DatagramSocket`] in place of a socket of the system.
 //! * Cargo features: `futures` (default) makes [`StreamHandle`] a stream and a sink; `dtls` encrypts; `link` emulates slow and lossy links in
 //!   front of the sockets; `capture` writes captures of packets; `qlog` writes files of trace events; `metrics` counts trace events with the
-//!   crate `metrics`; `experiments` makes single rules of loss recovery settings ([`RecoveryRules`]).
-//! * [`Config`] has every setting of the protocol, with the names, units and defaults of RFC 9260.
+//!   crate `metrics`; `experiments` makes the settings public that only researchers change.
+//! * [`Config`] has the settings of the protocol, with the names, units and defaults of RFC 9260.
 
 mod association;
 mod authentication;
@@ -110,12 +110,12 @@ pub use anabranch_proto::{
 pub use anabranch_proto::{
     Admission, AssociationState, AssociationStats, BufferConfig, Candidate, CloseReason, Config, ConfigError,
     ConnectOptions, Counters, DiscardNotice, Dscp, DscpError, EcnCodepoint, EcnPathStats, EcnState, Event,
-    Extensions, HeartbeatConfig, InterleavingConfig, LossDetection, MessageId, MessagePart, NrSackConfig,
-    PartialReliabilityConfig, PathHeartbeats, PathId, PathMtu, PathPair, PathRequestError, PathSettings,
-    PathState, PathStats, Payload, Ppid, ReconfigurationConfig, ReconfigurationError, ReconfigurationEvent,
-    ReconfigurationRequest, ReconfigurationResult, RecoveryRules, Reliability, ResetDirection,
-    RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind, SchedulingError, SendOptions, StreamConfig,
-    StreamId, StreamSelection, StreamStats, Undelivered,
+    Extensions, HeartbeatConfig, InterleavingConfig, LossDetection, LowerLayer, MessageId, MessagePart,
+    NrSackConfig, PartialReliabilityConfig, PathHeartbeats, PathId, PathMtu, PathPair, PathRequestError,
+    PathSettings, PathState, PathStats, Payload, Ppid, ReconfigurationConfig, ReconfigurationError,
+    ReconfigurationEvent, ReconfigurationRequest, ReconfigurationResult, RecoveryRules, Reliability,
+    ResetDirection, RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind, SchedulingError, SendOptions,
+    StreamConfig, StreamId, StreamSelection, StreamStats, Undelivered,
 };
 pub use association::Association;
 pub use builder::EndpointBuilder;

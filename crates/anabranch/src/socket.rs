@@ -174,12 +174,12 @@ impl Socket {
     }
 }
 
-/// Those of `types` to which one of these sockets can send.
-pub(crate) fn reachable_types(sockets: &[Socket], types: AddressTypes) -> AddressTypes {
+/// The IP versions with which one of these sockets can send.
+pub(crate) fn reachable_types(sockets: &[Socket]) -> AddressTypes {
     let reach = |address: IpAddr| sockets.iter().any(|socket| socket.reaches(address));
     AddressTypes {
-        ipv4: types.ipv4 && reach(Ipv4Addr::UNSPECIFIED.into()),
-        ipv6: types.ipv6 && reach(Ipv6Addr::UNSPECIFIED.into()),
+        ipv4: reach(Ipv4Addr::UNSPECIFIED.into()),
+        ipv6: reach(Ipv6Addr::UNSPECIFIED.into()),
     }
 }
 
@@ -202,7 +202,7 @@ mod tests {
             )
         };
         let reach = |sockets: &[Socket]| {
-            let types = reachable_types(sockets, AddressTypes::BOTH);
+            let types = reachable_types(sockets);
             (types.ipv4, types.ipv6)
         };
         let (v4, v6, both) = (

@@ -4,6 +4,7 @@ use anabranch::{
     Association, AuthenticationConfig, AuthenticationEvent, AuthenticationKeyError, Config, Event, SharedKey,
     StreamId,
 };
+use anabranch_testkit::with;
 
 mod common;
 
@@ -23,13 +24,13 @@ fn key(id: u16, secret: &'static str) -> SharedKey {
 
 /// Each end requires signed DATA of the other.
 fn signed(secret: &'static str) -> Config {
-    Config::default().authentication(Some(AuthenticationConfig {
-        keys: vec![key(1, secret)],
-        active_key: 1,
-        chunks: vec![DATA],
-        required: true,
-        ..AuthenticationConfig::default()
-    }))
+    with(Config::default(), |config| {
+        let mut authentication = AuthenticationConfig::default();
+        authentication.keys = vec![key(1, secret)];
+        authentication.chunks = vec![DATA];
+        authentication.required = true;
+        config.authentication = Some(authentication);
+    })
 }
 
 async fn client(config: Config) -> anabranch::Endpoint {

@@ -4,6 +4,7 @@
 
 mod common;
 
+use anabranch_testkit::with;
 use std::collections::BTreeSet;
 use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
@@ -116,7 +117,10 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Option<(usize, SocketAddr, 
 }
 
 fn config(dscp: Dscp) -> Config {
-    Config::default().dscp(dscp).ecn(true)
+    with(Config::default(), |config| {
+        config.dscp = dscp;
+        config.ecn = true;
+    })
 }
 
 async fn bound(address: &str, dscp: Dscp) -> Endpoint {

@@ -2,6 +2,7 @@
 
 mod common;
 
+use anabranch_testkit::with;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -286,7 +287,9 @@ async fn several_paths_are_a_clear_error() {
         builder(dtls()).bind_all(&two).unwrap_err(),
         builder(dtls()).config(multipath).bind_all(&two[..1]).unwrap_err(),
         builder(dtls())
-            .config(Config::default().local_addresses(vec![two[0].ip()]))
+            .config(with(Config::default(), |config| {
+                config.local_addresses = vec![two[0].ip()]
+            }))
             .bind_all(&two[..1])
             .unwrap_err(),
         builder(dtls())

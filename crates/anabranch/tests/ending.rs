@@ -257,7 +257,8 @@ async fn a_used_port_and_bad_settings_are_errors_of_bind() {
     let first = Endpoint::bind("127.0.0.1:0").await.unwrap();
     let error = Endpoint::bind(first.local_addr()).await.unwrap_err();
     assert!(error.to_string().contains("choose a free port"), "{error}");
-    let config = Config::default().path_mtu(100);
+    let mut config = Config::default();
+    config.path_mtu = 100;
     let error = Endpoint::builder()
         .config(config)
         .bind("127.0.0.1:0")

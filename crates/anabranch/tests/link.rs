@@ -197,7 +197,8 @@ async fn marks_pass_the_sockets() {
         (Transport::RawIp, "127.0.0.1:0"),
         (Transport::RawIp, "[::1]:0"),
     ] {
-        let config = Config::default().ecn(true);
+        let mut config = Config::default();
+        config.ecn = true;
         let builder = || Endpoint::builder().config(config.clone()).transport(transport);
         let server = match builder().bind(address).await {
             Ok(server) => server,

@@ -96,12 +96,10 @@ impl Authenticate {
         let text = std::fs::read_to_string(file)
             .map_err(|error| problem(format!("{error}; give a readable text file")))?;
         let keys = keys(&text).map_err(problem)?;
-        config.authentication = Some(AuthenticationConfig {
-            active_key: keys[0].id,
-            keys,
-            chunks: self.auth_chunks.clone().unwrap_or_else(all_chunk_types).0,
-            ..AuthenticationConfig::default()
-        });
+        let mut authentication = AuthenticationConfig::default();
+        authentication.keys = keys;
+        authentication.chunks = self.auth_chunks.clone().unwrap_or_else(all_chunk_types).0;
+        config.authentication = Some(authentication);
         warn_if_readable(file);
         Ok(())
     }

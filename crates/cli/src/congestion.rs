@@ -159,7 +159,8 @@ mod tests {
             ("bbr", CongestionControl::Bbr(BbrConfig::default())),
             ("bbr-random-loss", CongestionControl::Bbr(tolerant)),
         ] {
-            let expected = Config::default().congestion_control(control);
+            let mut expected = Config::default();
+            expected.congestion_control = control;
             assert_eq!(config(&["--congestion", name]), expected);
         }
     }
@@ -167,14 +168,16 @@ mod tests {
     #[test]
     fn other_options_override_low_latency() {
         assert_eq!(config(&["--low-latency"]), Config::low_latency());
-        let expected = Config::low_latency().congestion_control(CongestionControl::Cubic);
+        let mut expected = Config::low_latency();
+        expected.congestion_control = CongestionControl::Cubic;
         assert_eq!(config(&["--low-latency", "--congestion", "cubic"]), expected);
     }
 
     #[test]
     fn the_rules_of_recovery_reach_the_settings() {
         for (name, recovery) in [("rack", RecoveryRules::RACK), ("rfc9260", RecoveryRules::RFC9260)] {
-            let expected = Config::default().recovery(recovery);
+            let mut expected = Config::default();
+            expected.recovery = recovery;
             assert_eq!(config(&["--recovery", name]), expected);
         }
     }
@@ -190,7 +193,8 @@ mod tests {
     fn the_defaults_are_those_of_the_core() {
         assert_eq!(config(&[]), Config::default());
         // These options leave the order of the streams as it is.
-        let mut expected = Config::rfc9260().scheduler(Config::default().scheduler);
+        let mut expected = Config::rfc9260();
+        expected.scheduler = Config::default().scheduler;
         expected.buffers.stream_shares = Config::default().buffers.stream_shares;
         assert_eq!(
             config(&["--congestion", "rfc9260", "--recovery", "rfc9260"]),

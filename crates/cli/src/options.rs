@@ -180,12 +180,12 @@ impl Carry {
     pub(crate) fn bind(
         &self,
         locals: &[SocketAddr],
-        config: Config,
+        mut config: Config,
         encryption: Encryption,
         observe: &Observe,
         max_joined_message: usize,
     ) -> Result<Endpoint, Failure> {
-        let config = config.dscp(self.dscp);
+        config.dscp = self.dscp;
         let transport = match self.transport {
             TransportKind::Udp => Transport::Udp,
             TransportKind::Ip => Transport::RawIp,

@@ -28,7 +28,8 @@ impl SessionConfig {
     /// The defaults with this certificate and these addresses. Channels have strict priorities and message interleaving.
     #[must_use]
     pub fn new(certificate: Certificate, local: impl Into<Vec<SocketAddr>>) -> Self {
-        let mut sctp = Config::default().scheduler(SchedulerKind::Priority);
+        let mut sctp = Config::default();
+        sctp.scheduler = SchedulerKind::Priority;
         sctp.interleaving.offer = true;
         Self {
             certificate,

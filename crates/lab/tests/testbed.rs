@@ -14,7 +14,7 @@ use anabranch_lab::stage::{
 use anabranch_lab::testbed::Testbed;
 use anabranch_lab::traffic::{Class, Regular, merged};
 use anabranch_netsim::{LinkConfig, TcpConfig};
-use anabranch_proto::{Config, MultipathMode, Reliability, SendOptions, StreamId, Timestamp};
+use anabranch_proto::{Config, LowerLayer, MultipathMode, Reliability, SendOptions, StreamId, Timestamp};
 
 /// The scenarios are no cells of an experiment, so the hosts are threads.
 const ORIGIN: Origin<'static> = Origin { seed: 7, cell: None };
@@ -40,7 +40,8 @@ fn scenario(paths: usize, tcp: usize) -> Scenario {
     let end = begin + Duration::from_millis(500);
     let link: LinkConfig = "rate=20mbit,delay=5ms,queue=500p".parse().unwrap();
     let messages = |class| Regular::at_rate(1, begin, 8.0 * 100.0 * 2.0 * MESSAGES as f64, 100, class);
-    let mut config = Config::default().udp_encapsulation(false);
+    let mut config = Config::default();
+    config.lower_layer = LowerLayer::Ip;
     config.multipath.mode = if paths > 1 {
         MultipathMode::Cmt
     } else {

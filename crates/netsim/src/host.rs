@@ -128,7 +128,7 @@ impl Codepoints {
 
 impl Host {
     /// A host without an application. `udp_port` is the port of UDP encapsulation (RFC 6951), or 0 for SCTP directly over IP;
-    /// `config.udp_encapsulation` must say the same. `seed` is the only source of random numbers of its endpoint.
+    /// `config.lower_layer` must say the same. `seed` is the only source of random numbers of its endpoint.
     ///
     /// # Errors
     /// A setting of `config` is out of range.

@@ -17,9 +17,8 @@
 //! Several steps at the same time may share these polls. [`Association::poll_transmit`] is a step too, because the sender abandons messages
 //! there; after it has returned `None`, it has nothing to send at this time until the next step.
 //!
-//! The core does not know what carries its packets: UDP, IP, DTLS, or anything else that moves datagrams. Four facts of that layer are inputs.
-//! [`Config::udp_encapsulation`] and [`Config::lower_layer_overhead`] are the bytes that it adds to each packet.
-//! [`Config::zero_checksum`] says that it detects errors itself. The last argument of [`Association::poll_transmit`] is the number of packets that
+//! The core does not know what carries its packets: UDP, IP, DTLS, or anything else that moves datagrams. Three facts of that layer are inputs.
+//! [`Config::lower_layer`] says how many bytes it adds to each packet, and whether it detects errors itself. The last argument of [`Association::poll_transmit`] is the number of packets that
 //! it sends in one call (segmentation offload). [`Association::handle_path_error`] tells its errors, for example that a connection below has ended.
 //!
 //! Methods named `handle_` take input from outside, methods named `poll_` return output. Every method that may start a timer takes the
@@ -69,8 +68,8 @@ pub use association_state::AssociationState;
 pub use config::{
     AckRouting, AddressForm, AddressTypes, AuthenticationConfig, BufferConfig, Config, ConfigError,
     CoupledControl, DiscardNotice, DiscardReduction, DynamicAddressConfig, EcaConfig, HeartbeatConfig,
-    HmacAlgorithm, InterleavingConfig, LossDetection, MultipathConfig, MultipathMode, NrSackConfig,
-    PartialReliabilityConfig, PathHeartbeats, PathMtu, PathPair, PathScheduler, PathSettings,
+    HmacAlgorithm, InterleavingConfig, LossDetection, LowerLayer, MultipathConfig, MultipathMode,
+    NrSackConfig, PartialReliabilityConfig, PathHeartbeats, PathMtu, PathPair, PathScheduler, PathSettings,
     ReconfigurationConfig, RecoveryRules, RetransmissionConfig, RetransmissionPolicy, RtoConfig, SackConfig,
     SchedulerKind, SharedKey, StreamConfig, T3Restart,
 };

@@ -1,4 +1,4 @@
-//! Settings and options as chains: `Config::default().ecn(true)`. Each method has the name of its field.
+//! Options of calls as chains: `SendOptions::default().unordered(true)`. Each method has the name of its field.
 
 /// A method for each field, which sets it.
 macro_rules! setters {

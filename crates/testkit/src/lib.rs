@@ -45,11 +45,20 @@ pub fn quiet() -> Config {
     config
 }
 
+/// These settings after a change.
+#[must_use]
+pub fn with(mut config: Config, change: impl FnOnce(&mut Config)) -> Config {
+    change(&mut config);
+    config
+}
+
 /// Settings of RFC 9260 for measurements on Ethernet: full packets, and buffers of this many bytes on both hosts, which keep
 /// their sizes.
 #[must_use]
 pub fn with_buffers(bytes: usize) -> Config {
-    let mut config = Config::rfc9260().path_mtu(1500).path_mtu_limit(1500);
+    let mut config = Config::rfc9260();
+    config.path_mtu = 1500;
+    config.path_mtu_limit = 1500;
     config.buffers.receive = bytes as u32;
     config.buffers.send = bytes;
     config.buffers.growth = 1;

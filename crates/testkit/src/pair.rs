@@ -197,7 +197,11 @@ fn address(ipv6: bool, path: usize, side: Side) -> IpAddr {
 }
 
 fn new_host(config: &Config, seed: [u8; 32]) -> Host {
-    let udp_port = if config.udp_encapsulation { UDP_PORT } else { 0 };
+    let udp_port = if config.lower_layer.is_over_udp() {
+        UDP_PORT
+    } else {
+        0
+    };
     let mut host = Host::new(config.clone(), udp_port, seed).expect("the settings are in range");
     host.run(Talker::default(), None);
     host
@@ -331,7 +335,7 @@ impl Pair {
     /// The address of the other host on a path.
     #[must_use]
     pub fn remote(&self, side: Side, path: usize) -> SocketAddr {
-        let port = if self.configs[side as usize].udp_encapsulation {
+        let port = if self.configs[side as usize].lower_layer.is_over_udp() {
             UDP_PORT
         } else {
             0

@@ -18,7 +18,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use anabranch_netsim::{Ecn, Generator, Host, InterfaceId, Node, Packet, PcapngWriter};
 use anabranch_proto::{
-    Association, AssociationId, Config, ConnectOptions, Dscp, Event, Timestamp, Tsn, VerificationTag,
+    Association, AssociationId, Config, ConnectOptions, Dscp, Event, LowerLayer, Timestamp, Tsn,
+    VerificationTag,
 };
 use anabranch_wire::chunk::{Chunk, CookieEcho, Data, EncodeChunk, Init, InitAck};
 use anabranch_wire::packet::{CommonHeader, Packet as SctpPacket, PacketWriter};
@@ -45,7 +46,7 @@ pub struct FromEndpoint {
     pub destination: SocketAddr,
     /// The ports and the verification tag.
     pub header: CommonHeader,
-    /// Whether the checksum is zero, with [`Config::zero_checksum`] (RFC 9653).
+    /// Whether the checksum is zero, with [`LowerLayer::Dtls`] (RFC 9653).
     pub zero_checksum: bool,
     /// The ECN codepoint.
     pub ecn: Ecn,
@@ -118,8 +119,8 @@ impl Script {
     /// If a setting is out of range.
     #[must_use]
     pub fn new(config: Config, seed: u64) -> Self {
-        let udp_port = if config.udp_encapsulation { 9899 } else { 0 };
-        let accepts_zero = config.zero_checksum;
+        let udp_port = if config.lower_layer.is_over_udp() { 9899 } else { 0 };
+        let accepts_zero = matches!(config.lower_layer, LowerLayer::Dtls { .. });
         let random = Generator::of_process(seed, "script").bytes();
         let mut host = Host::new(config, udp_port, random).expect("the settings are in range");
         host.endpoint_mut().listen(PORT).expect("not port 0");
@@ -414,7 +415,8 @@ impl Script {
     }
 
     fn collect(&mut self) {
-        let accepts_zero = self.host.endpoint_mut().config().zero_checksum;
+        let layer = self.host.endpoint_mut().config().lower_layer;
+        let accepts_zero = matches!(layer, LowerLayer::Dtls { .. });
         while let Some(packet) = self.host.poll_transmit(self.now) {
             let datagram = packet.payload.into_sctp();
             self.note("endpoint → peer", &describe_packet(&datagram));

@@ -16,7 +16,8 @@ fn address(last: u8) -> IpAddr {
 }
 
 fn endpoint(local_addresses: Vec<IpAddr>) -> Endpoint {
-    let config = Config::default().local_addresses(local_addresses);
+    let mut config = Config::default();
+    config.local_addresses = local_addresses;
     let mut endpoint = Endpoint::new(config, [1; 32]).expect("the settings are in range");
     endpoint.listen(PORT).expect("not port 0");
     endpoint

@@ -64,11 +64,11 @@ fn a_longer_packet_begins_another_batch() {
 #[test]
 fn packets_after_an_oversized_one_fit() {
     const LARGE: usize = 12;
-    let config = quiet()
-        .path_mtu(5000)
-        .path_mtu_limit(5000)
-        .initial_window(Some(64))
-        .max_burst(64);
+    let mut config = quiet();
+    config.path_mtu = 5000;
+    config.path_mtu_limit = 5000;
+    config.initial_window = Some(64);
+    config.max_burst = 64;
     let mut script = Script::new(config, 1);
     script.a_rwnd = LARGE as u32 * 4900;
     script.set_up();

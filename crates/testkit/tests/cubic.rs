@@ -7,7 +7,7 @@ use anabranch_proto::controller::{
     CongestionControl, Controller, NewPath, RateSample, Reduction, Report, SentPacket,
 };
 use anabranch_proto::{Config, CoupledControl, MultipathMode, Timestamp};
-use anabranch_testkit::{Bulk, Side, with_buffers};
+use anabranch_testkit::{Bulk, Side, with, with_buffers};
 
 const PACKET: usize = 1000;
 const MS: Duration = Duration::from_millis(1);
@@ -21,7 +21,9 @@ struct Path<C> {
 }
 
 fn cubic() -> Config {
-    Config::default().congestion_control(CongestionControl::Cubic)
+    with(Config::default(), |config| {
+        config.congestion_control = CongestionControl::Cubic
+    })
 }
 
 /// A path with an initial window of this many packets.

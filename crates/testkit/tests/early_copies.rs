@@ -1,6 +1,7 @@
 //! Early copies (`SendOptions::early_copies`) with hand-made packets. The packets of each test are drawn. TSNs count from the sender's initial
 //! TSN, which is 0; the RTT is 30 ms, so copies are 10 ms apart.
 
+use anabranch_testkit::with;
 use std::time::Duration;
 
 use anabranch_proto::controller::CongestionControl;
@@ -13,7 +14,7 @@ use bytes::Bytes;
 const SMALL: usize = 100;
 
 fn rack() -> Config {
-    config().recovery(RecoveryRules::RACK)
+    with(config(), |config| config.recovery = RecoveryRules::RACK)
 }
 
 /// DATA 0 was sent and acknowledged: the path has an RTT of 30 ms.

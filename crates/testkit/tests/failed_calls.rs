@@ -16,7 +16,8 @@ const NOWHERE: StreamId = StreamId(u16::MAX);
 
 /// Two hosts with all extensions that the application can ask for.
 fn pair(change: impl Fn(&mut Config)) -> Pair {
-    let config = Config::default().dynamic_addresses(Some(DynamicAddressConfig::default()));
+    let mut config = Config::default();
+    config.dynamic_addresses = Some(DynamicAddressConfig::default());
     let setup = Setup::new(1).config(config).adjust_both(|config| {
         config.buffers.growth = 1;
         config.buffers.send = 20_000;

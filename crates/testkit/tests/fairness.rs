@@ -8,18 +8,18 @@ use anabranch_netsim::{
     TcpSource, Traffic,
 };
 use anabranch_proto::{
-    AssociationId, Config, ConnectOptions, Counters, CoupledControl, Event, MultipathMode, Reliability,
-    SendOptions, StreamId, Timestamp,
+    AssociationId, Config, ConnectOptions, Counters, CoupledControl, Event, LowerLayer, MultipathMode,
+    Reliability, SendOptions, StreamId, Timestamp,
 };
 use anabranch_testkit::{PORT, Setup, Side};
 use bytes::Bytes;
 
 /// Each extension, and all at once.
 fn variants() -> Vec<(&'static str, Config)> {
-    let config = Config::rfc9260()
-        .path_mtu(1500)
-        .path_mtu_limit(1500)
-        .udp_encapsulation(false);
+    let mut config = Config::rfc9260();
+    config.path_mtu = 1500;
+    config.path_mtu_limit = 1500;
+    config.lower_layer = LowerLayer::Ip;
     let with = |change: &dyn Fn(&mut Config)| {
         let mut config = config.clone();
         change(&mut config);
@@ -178,10 +178,10 @@ fn no_more_than_tcp_on_the_same_link() {
 /// The goodput of an association over several paths through one bottleneck, relative to the mean of four greedy TCP flows
 /// there.
 fn share_of_a_flow(control: CoupledControl, paths: usize) -> f64 {
-    let mut config = Config::rfc9260()
-        .path_mtu(1500)
-        .path_mtu_limit(1500)
-        .udp_encapsulation(false);
+    let mut config = Config::rfc9260();
+    config.path_mtu = 1500;
+    config.path_mtu_limit = 1500;
+    config.lower_layer = LowerLayer::Ip;
     config.multipath.mode = MultipathMode::Cmt;
     config.multipath.congestion = control;
     let runs = (0..8).map(|seed| beside_tcp(&config, paths, seed));

@@ -4,10 +4,10 @@
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_proto::{
-    AssociationState as State, CloseReason, Config, Event, IcmpKind, IcmpMessage, PathId, PathState,
-    SendOptions, StreamId,
+    AssociationState as State, CloseReason, Config, Event, IcmpKind, IcmpMessage, LowerLayer, PathId,
+    PathState, SendOptions, StreamId,
 };
-use anabranch_testkit::{FromEndpoint, Script, quiet, sack, shutdown_chunk};
+use anabranch_testkit::{FromEndpoint, Script, quiet, sack, shutdown_chunk, with};
 use anabranch_wire::VerificationTag;
 use anabranch_wire::chunk::{Chunk, kind};
 use anabranch_wire::packet::{CommonHeader, PacketWriter};
@@ -58,7 +58,7 @@ fn closed(script: &mut Script) -> Option<CloseReason> {
 }
 
 fn raw_ip() -> Config {
-    quiet().udp_encapsulation(false)
+    with(quiet(), |config| config.lower_layer = LowerLayer::Ip)
 }
 
 /// An association in COOKIE-WAIT that A started, and its INIT.

@@ -620,7 +620,9 @@ fn restarts() {
 #[test]
 fn addresses() {
     for max_paths in [1, 16, 255] {
-        let mut script = Script::new(quiet().max_paths(max_paths), 1);
+        let mut config = quiet();
+        config.max_paths = max_paths;
+        let mut script = Script::new(config, 1);
         let listed = (0..200).fold(ParametersBuilder::new(), |builder, last| {
             builder.push(&Parameter::Ipv4([10, 9, 0, last].into()))
         });

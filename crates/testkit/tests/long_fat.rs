@@ -57,10 +57,10 @@ fn a_gigabit_over_a_hundred_milliseconds_is_filled() {
 fn the_initial_window_may_be_ten_packets() {
     for (initial_window, packets) in [(None, 4), (Some(10), 10)] {
         let link = LinkConfig::default().with_delay(ONE_WAY);
-        let config = anabranch_testkit::quiet()
-            .initial_window(initial_window)
-            // Max.Burst is another limit for a burst (§6.1 D).
-            .max_burst(100);
+        let mut config = anabranch_testkit::quiet();
+        config.initial_window = initial_window;
+        // Max.Burst is another limit for a burst (§6.1 D).
+        config.max_burst = 100;
         let mut pair = Setup::new(1).captured(false).config(config).path(link).connect();
         pair.send(Side::A, 0, vec![7; 100_000]);
         pair.run_ms(20);

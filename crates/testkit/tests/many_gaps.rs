@@ -11,11 +11,11 @@ const MS: Duration = Duration::from_millis(1);
 /// Every second one of 2,000 packets of 1,500 bytes is lost: 1,000 gaps. An acknowledgement of 1,456 bytes lists 359 of them.
 #[test]
 fn more_gaps_than_fit_an_acknowledgement() {
-    let mut config = Config::default()
-        .path_mtu(1500)
-        .path_mtu_limit(1500)
-        .initial_window(Some(4000))
-        .max_burst(4000);
+    let mut config = Config::default();
+    config.path_mtu = 1500;
+    config.path_mtu_limit = 1500;
+    config.initial_window = Some(4000);
+    config.max_burst = 4000;
     config.buffers.send = 8 << 20;
     config.buffers.receive = 8 << 20;
     let link = LinkConfig::default()

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::{Config, SendOptions, StreamId};
-use anabranch_testkit::{Ledger, Pair, Script, Setup, Side};
+use anabranch_testkit::{Ledger, Pair, Script, Setup, Side, with};
 use anabranch_wire::chunk::{Chunk, HeartbeatAck, Pad, Sack, TsnList};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -178,11 +178,22 @@ fn probes_wait_for_probe_timer() {
     }
 }
 
+/// A limit below the size of the first packets reduces that size: an application sets the limit alone.
+#[test]
+fn a_limit_below_the_first_size() {
+    let mut config = Config::default();
+    config.path_mtu_limit = 1000;
+    assert_eq!(config.validate(), Ok(()));
+    let mut script = Script::new(config, 1);
+    script.set_up();
+    assert_eq!(script.association().stats().paths[0].pmtu, 1000);
+}
+
 // A → HEARTBEAT, PAD → Z
 /// The probe of RFC 8899 §6.2.1.1: its size in the network, its chunks, and the answer that is accepted.
 #[test]
 fn a_probe_and_its_answer() {
-    let mut script = Script::new(Config::default().path_mtu_limit(1500), 1);
+    let mut script = Script::new(with(Config::default(), |config| config.path_mtu_limit = 1500), 1);
     script.a_rwnd = 1 << 20;
     script.set_up();
     script.act(|association, now| {
@@ -234,7 +245,8 @@ fn a_probe_and_its_answer() {
 #[test]
 fn a_closed_window_hides_no_black_hole() {
     for passes in [true, false] {
-        let mut config = Config::default().path_mtu_limit(1500);
+        let mut config = Config::default();
+        config.path_mtu_limit = 1500;
         config.heartbeat.interval = None;
         let mut script = Script::new(config, 1);
         script.a_rwnd = 1 << 20;

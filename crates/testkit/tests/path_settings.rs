@@ -211,7 +211,9 @@ fn settings_out_of_range() {
 #[test]
 fn packets_have_the_codepoint_of_their_path() {
     let (usual, own) = (Dscp::EF, Dscp::new(34).expect("AF41"));
-    let config = quiet().dscp(usual).ecn(true);
+    let mut config = quiet();
+    config.dscp = usual;
+    config.ecn = true;
     let mut script = Script::new(config, 1);
     let init = script.init(ParametersBuilder::new().push(&Parameter::EcnCapable).finish());
     script.send_tagged(VerificationTag(0), &[Chunk::Init(init)]);

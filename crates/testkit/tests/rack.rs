@@ -5,7 +5,7 @@ use core::time::Duration;
 use anabranch_netsim::{LinkConfig, LossModel, QueueLimit};
 use anabranch_proto::controller::{BbrConfig, CongestionControl};
 use anabranch_proto::{Config, Counters, RecoveryRules, SendOptions, StreamId, Timestamp};
-use anabranch_testkit::{Bulk, Greedy, Pair, Setup, Side};
+use anabranch_testkit::{Bulk, Greedy, Pair, Setup, Side, with};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -18,7 +18,7 @@ fn link() -> LinkConfig {
 }
 
 fn rack() -> Config {
-    Config::default().recovery(RecoveryRules::RACK)
+    with(Config::default(), |config| config.recovery = RecoveryRules::RACK)
 }
 
 /// 100 messages of 200 bytes per second, each echoed at once: the delays of the echoes in seconds, sorted.
@@ -315,11 +315,11 @@ fn reordering_causes_few_retransmissions() {
 
 fn controllers() -> [(&'static str, Config); 5] {
     let with = |congestion_control| {
-        let mut config = rack()
-            .congestion_control(congestion_control)
-            .initial_window(Some(10))
-            .path_mtu(1500)
-            .path_mtu_limit(1500);
+        let mut config = rack();
+        config.congestion_control = congestion_control;
+        config.initial_window = Some(10);
+        config.path_mtu = 1500;
+        config.path_mtu_limit = 1500;
         config.buffers.send = 8 << 20;
         config.buffers.receive = 8 << 20;
         config
@@ -327,13 +327,11 @@ fn controllers() -> [(&'static str, Config); 5] {
     let lossy = BbrConfig {
         tolerate_random_loss: true,
     };
+    let mut rfc9260 = with(CongestionControl::Rfc9260);
+    rfc9260.recovery = RecoveryRules::RFC9260;
+    rfc9260.initial_window = None;
     [
-        (
-            "rfc9260",
-            with(CongestionControl::Rfc9260)
-                .recovery(RecoveryRules::RFC9260)
-                .initial_window(None),
-        ),
+        ("rfc9260", rfc9260),
         ("rfc9260 rack", with(CongestionControl::Rfc9260)),
         ("cubic", with(CongestionControl::Cubic)),
         ("bbr", with(CongestionControl::Bbr(BbrConfig::default()))),

@@ -7,15 +7,16 @@ use core::time::Duration;
 
 use anabranch_proto::controller::CongestionControl;
 use anabranch_proto::{Config, RecoveryRules};
-use anabranch_testkit::Script;
+use anabranch_testkit::{Script, with};
 use sacks::{FULL, PMDCS, counters, established, path, quiet, sack, send, sent, sent_flat};
 
 const MS: Duration = Duration::from_millis(1);
 
 fn rack(congestion_control: CongestionControl) -> Config {
-    quiet()
-        .recovery(RecoveryRules::RACK)
-        .congestion_control(congestion_control)
+    with(quiet(), |config| {
+        config.recovery = RecoveryRules::RACK;
+        config.congestion_control = congestion_control;
+    })
 }
 
 /// A full window of more than 20 packets with an RTT of 10 ms: returns the first TSN that is not acknowledged, and the window.

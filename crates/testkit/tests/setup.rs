@@ -419,7 +419,8 @@ fn the_addresses_of_an_init() {
 #[test]
 fn the_addresses_of_an_init_ack() {
     let own = [IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 1, 0, 1])];
-    let config = quiet().local_addresses(own.to_vec());
+    let mut config = quiet();
+    config.local_addresses = own.to_vec();
     let mut script = Script::new(config, 1);
     let init = script.connect();
     assert_eq!(listed(&init.parameters), own);
@@ -472,7 +473,8 @@ fn addresses_of_the_types_that_the_peer_supports() {
         (address(), types(&[5]), [v4, v6].to_vec()),
     ];
     for (first, second, expected) in cases {
-        let config = quiet().local_addresses(vec![v4, v6]);
+        let mut config = quiet();
+        config.local_addresses = vec![v4, v6];
         let mut script = Script::new(config, 1);
         let parameters = [&first, &second].into_iter().flatten();
         let parameters = parameters.fold(ParametersBuilder::new(), ParametersBuilder::push);
@@ -495,9 +497,9 @@ fn the_types_that_the_endpoint_supports() {
         (true, false, false, None),
     ];
     for (ipv4, ipv6, lists, expected) in cases {
-        let config = quiet()
-            .address_types(AddressTypes { ipv4, ipv6 })
-            .local_addresses(lists.then_some([10, 0, 0, 1].into()).into_iter().collect());
+        let mut config = quiet();
+        config.address_types = AddressTypes { ipv4, ipv6 };
+        config.local_addresses = lists.then_some([10, 0, 0, 1].into()).into_iter().collect();
         let init = Script::new(config, 1).connect();
         let parameters = init
             .parameters

@@ -5,9 +5,10 @@ use anabranch_proto::Reliability::{self, Reliable};
 use anabranch_proto::controller::CongestionControl;
 use anabranch_proto::{Config, RecoveryRules};
 use anabranch_testkit::fixture::{ALL, FULL, Fixture, MS, NEVER_AGAIN, config};
+use anabranch_testkit::with;
 
 fn rack() -> Config {
-    config().recovery(RecoveryRules::RACK)
+    with(config(), |config| config.recovery = RecoveryRules::RACK)
 }
 
 /// DATA 0 was sent and acknowledged: the path has an RTT of 40 ms.

@@ -3,16 +3,24 @@
 use std::time::Duration;
 
 use anabranch_proto::{
-    AssociationState, Config, ConnectOptions, SendOptions, StreamId, TraceKind, TraceLevel,
+    AssociationState, Config, ConnectOptions, LowerLayer, SendOptions, StreamId, TraceKind, TraceLevel,
 };
-use anabranch_testkit::{Script, Setup, Side, quiet};
+use anabranch_testkit::{Script, Setup, Side, quiet, with};
 use anabranch_wire::chunk::Chunk;
 use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
 
 const DTLS: u32 = 1;
 
+/// Settings over DTLS, or over UDP alone.
+fn over_dtls(encrypted: bool) -> Config {
+    let dtls = LowerLayer::Dtls { overhead: 0 };
+    with(quiet(), |config| {
+        config.lower_layer = if encrypted { dtls } else { LowerLayer::Udp };
+    })
+}
+
 fn config() -> Config {
-    quiet().zero_checksum(true)
+    over_dtls(true)
 }
 
 fn accepts(method: u32) -> Parameters {
@@ -123,9 +131,9 @@ fn wrong_checksums_are_dropped() {
 fn packets_leave_room_for_the_layer_below() {
     let mut longest = [0; 2];
     for (longest, overhead) in longest.iter_mut().zip([0, 48]) {
-        let config = Config::default()
-            .lower_layer_overhead(overhead)
-            .path_mtu_limit(1280);
+        let mut config = Config::default();
+        config.lower_layer = LowerLayer::Tunnel { overhead };
+        config.path_mtu_limit = 1280;
         let mut pair = Setup::new(3).config(config).connect();
         pair.host_mut(Side::A).set_tracing(TraceLevel::Packets);
         pair.send(Side::A, 0, vec![0; 20_000]);
@@ -140,16 +148,26 @@ fn packets_leave_room_for_the_layer_below() {
     assert_eq!(longest[0] - longest[1], 48);
 }
 
+#[test]
+fn an_association_over_dtls_has_one_path() {
+    for (encrypted, paths) in [(false, 2), (true, 1)] {
+        let mut script = Script::new(over_dtls(encrypted), 1);
+        let another = Parameter::Ipv4([10, 9, 0, 1].into());
+        script.set_up_with(ParametersBuilder::new().push(&another).finish());
+        assert_eq!(script.association().stats().paths.len(), paths, "{encrypted}");
+    }
+}
+
 /// Whether a zero checksum is accepted is a setting of the association, whatever the endpoint's other associations have (§5.3).
 #[test]
 fn each_association_has_its_own_setting() {
     for (endpoint, own) in [(false, true), (true, false)] {
         let mut pair = Setup::new(1)
-            .configs(quiet().zero_checksum(endpoint), config())
+            .configs(over_dtls(endpoint), config())
             // The judge of the captures knows no zero checksums.
             .captured(false)
             .build();
-        let options = ConnectOptions::default().config(quiet().zero_checksum(own));
+        let options = ConnectOptions::default().config(over_dtls(own));
         pair.begin_from(Side::A, options);
         pair.run_ms(500);
         assert_eq!(pair.state(Side::A), Some(AssociationState::Established), "{own}");
@@ -165,8 +183,8 @@ fn each_association_has_its_own_setting() {
 #[test]
 fn an_association_that_accepts_none_gets_none() {
     for (endpoint, own) in [(false, true), (true, false)] {
-        let mut script = Script::new(quiet().zero_checksum(endpoint), 1);
-        script.connect_with(ConnectOptions::default().config(quiet().zero_checksum(own)));
+        let mut script = Script::new(over_dtls(endpoint), 1);
+        script.connect_with(ConnectOptions::default().config(over_dtls(own)));
         script.send(&[Chunk::InitAck(script.init_ack(b"a cookie"))]);
         script.send(&[Chunk::CookieAck]);
         assert_eq!(script.association().state(), AssociationState::Established);

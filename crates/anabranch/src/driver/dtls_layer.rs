@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, OnceLock};
 
 use anabranch_dtls::{DtlsConfig, DtlsError, Effects, Fingerprint, Peers};
-use anabranch_proto::{AssociationId, Config, MultipathMode};
+use anabranch_proto::{AssociationId, Config, LowerLayer, MultipathMode};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -159,9 +159,9 @@ pub(crate) fn fit_dtls(config: &mut Config) -> Result<(), DtlsLimit> {
     if config.multipath.mode != MultipathMode::Off {
         return Err(DtlsLimit::Multipath);
     }
-    config.zero_checksum = true;
-    config.lower_layer_overhead = anabranch_dtls::OVERHEAD;
-    config.max_paths = 1;
+    config.lower_layer = LowerLayer::Dtls {
+        overhead: anabranch_dtls::OVERHEAD,
+    };
     config.path_mtu_limit = config.path_mtu_limit.min(anabranch_dtls::MAX_PACKET);
     Ok(())
 }

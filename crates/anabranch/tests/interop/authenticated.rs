@@ -92,12 +92,10 @@ impl Terms {
 
     /// The settings of this side. A key for later is not among them.
     pub(crate) fn config(self) -> AuthenticationConfig {
-        AuthenticationConfig {
-            keys: self.our_keys.iter().take(1).map(key).collect(),
-            active_key: self.our_keys.first().map_or(0, |(id, _)| *id),
-            chunks: self.peer_signs.to_vec(),
-            ..AuthenticationConfig::default()
-        }
+        let mut authentication = AuthenticationConfig::default();
+        authentication.keys = self.our_keys.iter().take(1).map(key).collect();
+        authentication.chunks = self.peer_signs.to_vec();
+        authentication
     }
 
     /// The arguments of usrsctp's program.

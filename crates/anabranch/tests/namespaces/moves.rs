@@ -50,7 +50,8 @@ fn bed(test: &'static str, translated: bool) -> Option<Bed> {
 }
 
 fn endpoint(watches: bool, link: Option<&str>) -> Endpoint {
-    let config = Config::default().dynamic_addresses(Some(DynamicAddressConfig::default()));
+    let mut config = Config::default();
+    config.dynamic_addresses = Some(DynamicAddressConfig::default());
     let mut builder = Endpoint::builder().config(config).watch_interfaces(watches);
     if let Some(link) = link {
         builder = builder.link(link.parse().expect("a link"), 1);

@@ -13,10 +13,10 @@ const PORT: u16 = 7;
 const MESSAGES: u32 = 300;
 
 fn config() -> Config {
-    let mut config = Config::default()
-        // Larger than the interface's MTU: the system refuses the first full packet.
-        .path_mtu(9000)
-        .path_mtu_limit(9000);
+    let mut config = Config::default();
+    // Larger than the interface's MTU: the system refuses the first full packet.
+    config.path_mtu = 9000;
+    config.path_mtu_limit = 9000;
     config.rto.initial = Duration::from_millis(50);
     config.rto.min = Duration::from_millis(50);
     config.rto.max = Duration::from_millis(200);

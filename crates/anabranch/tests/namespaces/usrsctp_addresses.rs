@@ -24,14 +24,12 @@ fn open() -> Endpoint {
     let mut config = Config::default().with_fast_failover();
     config.local_addresses = OURS.map(IpAddr::from).to_vec();
     config.dynamic_addresses = Some(DynamicAddressConfig::default());
-    config.authentication = Some(AuthenticationConfig {
-        keys: vec![SharedKey {
-            id: 1,
-            secret: KEY.into(),
-        }],
-        active_key: 1,
-        ..AuthenticationConfig::default()
-    });
+    let mut authentication = AuthenticationConfig::default();
+    authentication.keys = vec![SharedKey {
+        id: 1,
+        secret: KEY.into(),
+    }];
+    config.authentication = Some(authentication);
     let locals = OURS.map(|address| SocketAddr::from((address, UDP_PORT)));
     let link = "delay=5ms,loss=0.2%".parse().expect("a link");
     let builder = Endpoint::builder().config(config).link(link, 7);

@@ -89,14 +89,14 @@ fn open(exchange: &Exchange, capture: &PathBuf) -> Endpoint {
     config.multipath.mode = exchange.mode;
     config.multipath.congestion = exchange.congestion;
     config.multipath.delayed_acks = exchange.delayed_acks;
-    config.authentication = exchange.signed.then(|| AuthenticationConfig {
-        keys: vec![SharedKey {
+    config.authentication = exchange.signed.then(|| {
+        let mut authentication = AuthenticationConfig::default();
+        authentication.keys = vec![SharedKey {
             id: 1,
             secret: SECRET.into(),
-        }],
-        active_key: 1,
-        chunks: vec![DATA, SACK, NR_SACK],
-        ..AuthenticationConfig::default()
+        }];
+        authentication.chunks = vec![DATA, SACK, NR_SACK];
+        authentication
     });
     // The same value as for usrsctp, so that the sizes of packets do not differ.
     config.path_mtu_limit = 1400;

@@ -129,7 +129,8 @@ struct Run {
 
 /// Runs the command.
 pub(crate) async fn run(args: DemoArgs, interrupt: Interrupt) -> Result<(), Failure> {
-    let mut config = Config::default().scheduler(SchedulerKind::RoundRobin);
+    let mut config = Config::default();
+    config.scheduler = SchedulerKind::RoundRobin;
     args.schedule.apply(&mut config)?;
     args.offer.apply(&mut config);
     let mut trouble = None;

@@ -482,14 +482,12 @@ fn signed() -> Victim {
     let mut config = config();
     config.local_addresses = vec![[10, 0, 0, 1].into()];
     config.dynamic_addresses = Some(DynamicAddressConfig::default());
-    config.authentication = Some(AuthenticationConfig {
-        keys: vec![SharedKey {
-            id: 1,
-            secret: Bytes::from_static(&SECRET),
-        }],
-        active_key: 1,
-        ..AuthenticationConfig::default()
-    });
+    let mut authentication = AuthenticationConfig::default();
+    authentication.keys = vec![SharedKey {
+        id: 1,
+        secret: Bytes::from_static(&SECRET),
+    }];
+    config.authentication = Some(authentication);
     Victim::with_family(config, &[], &[], (1, &SECRET))
 }
 

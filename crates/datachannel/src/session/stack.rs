@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anabranch_dtls::OVERHEAD;
 use anabranch_proto::{
     Association, AssociationId, Config, ConnectError, ConnectOptions, EcnCodepoint, Endpoint, Event,
-    Handling, Timestamp,
+    Handling, LowerLayer, ReconfigurationConfig, Timestamp,
 };
 use bytes::Bytes;
 
@@ -40,14 +40,11 @@ pub(super) struct Stack {
 impl Stack {
     /// With these settings, except those that WebRTC and DTLS fix.
     pub(super) fn new(now: Instant, mut config: Config) -> Result<Self, SessionError> {
-        config.zero_checksum = true;
-        config.lower_layer_overhead = OVERHEAD;
-        config.udp_encapsulation = true;
-        config.max_paths = 1;
+        config.lower_layer = LowerLayer::Dtls { overhead: OVERHEAD };
         config.path_mtu_limit = config.path_mtu_limit.min(LARGEST_PACKET);
         config.local_addresses.clear();
         config.dynamic_addresses = None;
-        config.reconfiguration.offer = true;
+        config.reconfiguration = ReconfigurationConfig::default();
         config.streams.outbound = STREAMS;
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(|error| SessionError::Random(error.to_string()))?;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anabranch_netsim::{Generator, LinkConfig, QueueLimit};
-use anabranch_proto::{Config, SendOptions, Timestamp};
+use anabranch_proto::{Config, LowerLayer, SendOptions, Timestamp};
 
 use super::pair::begin;
 use super::recovery::Sender;
@@ -157,11 +157,14 @@ fn scenario(
     };
     let options = SendOptions::default().unordered(true);
     Scenario {
-        config: sender.of(Config::default()
-            .udp_encapsulation(false)
+        config: sender.of({
+            let mut config = Config::default();
+            config.lower_layer = LowerLayer::Ip;
             // TCP uses the MTU of its device.
-            .path_mtu(1500)
-            .path_mtu_limit(1500)),
+            config.path_mtu = 1500;
+            config.path_mtu_limit = 1500;
+            config
+        }),
         paths: vec![(bottleneck.clone(), bottleneck)],
         messages: Some(Messages {
             connect: begin(trial.seed, "start"),

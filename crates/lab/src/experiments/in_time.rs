@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anabranch_netsim::{LinkConfig, LossModel, QueueLimit};
 use anabranch_proto::controller::{BbrConfig, CongestionControl};
-use anabranch_proto::{Config, Reliability, SendOptions, Timestamp};
+use anabranch_proto::{Config, LowerLayer, Reliability, SendOptions, Timestamp};
 
 use super::timely::{DELIVERY, Traffic, delivery};
 use crate::claim::{Bound, Claim};
@@ -141,13 +141,16 @@ impl Sender {
     }
 
     fn config(self) -> Config {
-        let config = match self {
+        let mut config = match self {
             Self::Rfc9260 => Config::rfc9260(),
-            Self::Nobody | Self::Defaults => Config::default(),
-            Self::Bbr => Config::default().congestion_control(CongestionControl::Bbr(BbrConfig::default())),
+            Self::Nobody | Self::Defaults | Self::Bbr => Config::default(),
             Self::LowLatency => Config::low_latency(),
         };
-        config.udp_encapsulation(false)
+        if let Self::Bbr = self {
+            config.congestion_control = CongestionControl::Bbr(BbrConfig::default());
+        }
+        config.lower_layer = LowerLayer::Ip;
+        config
     }
 
     fn options(self, traffic: Traffic) -> SendOptions {

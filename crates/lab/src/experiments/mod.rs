@@ -20,7 +20,7 @@ mod tcp_cubic;
 mod time_sensitive;
 mod timely;
 
-use anabranch_proto::Config;
+use anabranch_proto::{Config, LowerLayer};
 
 use crate::experiment::Experiment;
 
@@ -58,10 +58,10 @@ pub fn named(name: &str) -> Option<Experiment> {
 
 /// Settings for packets of 1,500 bytes directly over IP, with buffers of constant size and without HEARTBEATs.
 pub(crate) fn plain_config() -> Config {
-    let mut config = Config::rfc9260()
-        .udp_encapsulation(false)
-        .path_mtu(1500)
-        .path_mtu_limit(1500);
+    let mut config = Config::rfc9260();
+    config.lower_layer = LowerLayer::Ip;
+    config.path_mtu = 1500;
+    config.path_mtu_limit = 1500;
     config.heartbeat.interval = None;
     config.heartbeat.max_burst = 1;
     config.buffers.growth = 1;

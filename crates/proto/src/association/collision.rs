@@ -100,7 +100,8 @@ impl Association {
             }
             AssociationState::CookieWait => {}
             _ => {
-                let added = added_addresses(&self.paths, &peer, inbound.remote.ip(), self.config.max_paths);
+                let added =
+                    added_addresses(&self.paths, &peer, inbound.remote.ip(), self.config.most_paths());
                 // The INIT of this association itself, late: the peer may have deleted addresses since (RFC 5061).
                 let is_own = peer.fields.tag == self.identity.peer_tag;
                 if !added.is_empty() && is_own && self.addresses.requests().is_some() {

@@ -77,7 +77,7 @@ impl Association {
             return;
         };
         match message.kind {
-            IcmpKind::PortUnreachable if !self.config.udp_encapsulation => {}
+            IcmpKind::PortUnreachable if !self.config.lower_layer.is_over_udp() => {}
             IcmpKind::PortUnreachable if !(self.initiated || self.state.has_finished()) => {}
             IcmpKind::PortUnreachable | IcmpKind::ProtocolUnreachable => {
                 let remote = message.destination;

@@ -3,42 +3,46 @@
 use anabranch_wire::chunk::kind;
 use bytes::Bytes;
 
+use super::settings::settings;
+use super::{ConfigError, check};
+
 /// The most endpoint pair shared keys of an association.
 pub(crate) const MOST_KEYS: usize = 64;
 /// The longest endpoint pair shared key in bytes.
 const MOST_SECRET: usize = 1024;
 
-/// Authenticated chunks (RFC 4895): the peer must sign chunks of these types with an HMAC, and this endpoint signs the chunks that the
-/// peer asks for.
-///
-/// Without shared keys the HMAC protects only against attackers who did not see the set-up of the association (RFC 4895 §9).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuthenticationConfig {
-    /// The endpoint pair shared keys, each with its own identifier; at most 64. If the list is empty, the default, key 0 is in use and
-    /// empty (RFC 4895 §6.2). If the list is not empty, key 0 is not accepted unless it is listed (RFC 4895 §9).
-    pub keys: Vec<SharedKey>,
-    /// The identifier of the key with which this endpoint signs: one of `keys`. Default 0.
-    pub active_key: u16,
-    /// The chunk types that are accepted only if the peer signed them, as numbers on the wire. INIT (1), INIT ACK (2), SHUTDOWN
-    /// COMPLETE (14) and AUTH (15) cannot be signed (RFC 4895 §3.2). DATA, I-DATA and the experimental chunks with data are different
-    /// types. Default empty.
+settings! {
+    /// Authenticated chunks (RFC 4895): the peer must sign chunks of these types with an HMAC, and this endpoint signs the chunks that the
+    /// peer asks for.
     ///
-    /// A signed ABORT alone ends the association if ABORT (6) is listed: the loss of the peer is then found later. With COOKIE ECHO (10)
-    /// in the list, a peer that restarts cannot set up the association again before it has ended here (RFC 4895 §6.3).
-    pub chunks: Vec<u8>,
-    /// The HMAC algorithms that the peer may use, in order of preference. SHA-1 must be among them (RFC 4895 §6.1). Default SHA-256,
-    /// SHA-1.
-    pub hmacs: Vec<HmacAlgorithm>,
-    /// Whether set-up fails if the peer does not support authenticated chunks. Default true. If false, an association with such a peer
-    /// works without authentication, and `chunks` has no effect there.
-    pub required: bool,
+    /// Without shared keys the HMAC protects only against attackers who did not see the set-up of the association (RFC 4895 §9).
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct AuthenticationConfig {
+        /// The endpoint pair shared keys, each with its own identifier; at most 64. This endpoint signs with the first one, until the
+        /// application activates another one. If the list is empty, the default, key 0 is in use and empty (RFC 4895 §6.2). If the list
+        /// is not empty, key 0 is not accepted unless it is listed (RFC 4895 §9).
+        pub keys: Vec<SharedKey>,
+        /// The chunk types that are accepted only if the peer signed them, as numbers on the wire. INIT (1), INIT ACK (2), SHUTDOWN
+        /// COMPLETE (14) and AUTH (15) cannot be signed (RFC 4895 §3.2). DATA, I-DATA and the experimental chunks with data are different
+        /// types. Default empty.
+        ///
+        /// A signed ABORT alone ends the association if ABORT (6) is listed: the loss of the peer is then found later. With COOKIE ECHO (10)
+        /// in the list, a peer that restarts cannot set up the association again before it has ended here (RFC 4895 §6.3).
+        pub chunks: Vec<u8>,
+    } experiments {
+        /// The HMAC algorithms that the peer may use, in order of preference. SHA-1 must be among them (RFC 4895 §6.1). Default SHA-256,
+        /// SHA-1.
+        pub hmacs: Vec<HmacAlgorithm>,
+        /// Whether set-up fails if the peer does not support authenticated chunks. Default true. If false, an association with such a peer
+        /// works without authentication, and `chunks` has no effect there.
+        pub required: bool,
+    }
 }
 
 impl Default for AuthenticationConfig {
     fn default() -> Self {
         Self {
             keys: Vec::new(),
-            active_key: 0,
             chunks: Vec::new(),
             hmacs: vec![HmacAlgorithm::Sha256, HmacAlgorithm::Sha1],
             required: true,
@@ -47,10 +51,13 @@ impl Default for AuthenticationConfig {
 }
 
 impl AuthenticationConfig {
-    /// The first setting that is out of range, and the rule that it breaks.
-    pub(super) fn problem(&self) -> Option<(&'static str, &'static str)> {
+    /// Checks the range of every setting.
+    ///
+    /// # Errors
+    /// Names the first setting that is out of its range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
         let never = [kind::INIT, kind::INIT_ACK, kind::SHUTDOWN_COMPLETE, kind::AUTH];
-        let checks = [
+        check(&[
             (
                 self.keys.len() <= MOST_KEYS,
                 "authentication.keys",
@@ -65,12 +72,6 @@ impl AuthenticationConfig {
                 is_set(self.keys.iter().map(|key| key.id)),
                 "authentication.keys",
                 "must have a different identifier for each key",
-            ),
-            (
-                self.active_key == 0 && self.keys.is_empty()
-                    || self.keys.iter().any(|key| key.id == self.active_key),
-                "authentication.active_key",
-                "must be one of authentication.keys",
             ),
             (
                 !self.chunks.iter().any(|kind| never.contains(kind)),
@@ -92,9 +93,7 @@ impl AuthenticationConfig {
                 "authentication.hmacs",
                 "must not have an algorithm twice",
             ),
-        ];
-        let broken = checks.into_iter().find(|(holds, ..)| !holds)?;
-        Some((broken.1, broken.2))
+        ])
     }
 }
 
@@ -183,9 +182,8 @@ mod tests {
     #[test]
     fn settings_are_checked() {
         let usual = AuthenticationConfig::default;
-        let keys = |keys: &[u16], active_key| AuthenticationConfig {
+        let keys = |keys: &[u16]| AuthenticationConfig {
             keys: keys.iter().copied().map(key).collect(),
-            active_key,
             ..usual()
         };
         let chunks = |chunks: &[u8]| AuthenticationConfig {
@@ -198,20 +196,18 @@ mod tests {
         };
         for right in [
             usual(),
-            keys(&[0, 7], 7),
+            keys(&[0, 7]),
             chunks(&[0, 193]),
             hmacs(&[HmacAlgorithm::Sha1]),
         ] {
-            assert_eq!(right.problem(), None, "{right:?}");
+            assert_eq!(right.validate(), Ok(()), "{right:?}");
         }
         let many: Vec<u16> = (0..65).collect();
-        let mut long = keys(&[1], 1);
+        let mut long = keys(&[1]);
         long.keys[0].secret = vec![0; 1025].into();
         for wrong in [
-            keys(&[], 1),
-            keys(&[7], 0),
-            keys(&[7, 7], 7),
-            keys(&many, 0),
+            keys(&[7, 7]),
+            keys(&many),
             long,
             chunks(&[1]),
             chunks(&[0, 2]),
@@ -221,7 +217,7 @@ mod tests {
             hmacs(&[HmacAlgorithm::Sha256]),
             hmacs(&[HmacAlgorithm::Sha1; 2]),
         ] {
-            assert!(wrong.problem().is_some(), "{wrong:?}");
+            assert!(wrong.validate().is_err(), "{wrong:?}");
         }
     }
 

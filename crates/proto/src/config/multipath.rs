@@ -2,62 +2,70 @@
 //! Song). All of them concern the sender alone, except that both endpoints must offer ECA-SCTP, and that `delayed_acks` concerns the
 //! receiver.
 
-/// How several paths to one peer are used. Section numbers are those of draft-tuexen-tsvwg-sctp-multipath.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MultipathConfig {
-    /// Whether data takes several paths at once. Default [`MultipathMode::Off`].
-    pub mode: MultipathMode,
-    /// Which path new data takes. Default [`PathScheduler::EarliestDeliveryFirst`].
-    pub scheduler: PathScheduler,
-    /// Which path a retransmission takes. Default [`RetransmissionPolicy::EarliestDelivery`].
-    pub retransmission: RetransmissionPolicy,
-    /// How the congestion windows of the paths depend on each other. Default [`CoupledControl::Lia`].
-    pub congestion: CoupledControl,
-    /// Whether each path may have no more in flight than its equal share of the send buffer (§5.1). Default false. Round robin needs it;
-    /// earliest delivery first is faster without it.
-    pub split_send_buffer: bool,
-    /// Whether each path may have no more in flight than its equal share of the peer's receive window (§5.2). Default false.
-    pub split_receive_buffer: bool,
-    /// *Chunk rescheduling* (§5.3): if a full send or receive buffer keeps a path from sending although its congestion window allows it,
-    /// the chunk that blocks the buffer is retransmitted on that path. Default false.
-    pub reschedule: bool,
-    /// *Delayed acknowledgements* (§3.3), of the receiver: data that arrives out of order because it took several paths is acknowledged
-    /// every second packet only. The acknowledgement tells how many packets it answers, in chunk flags that no standard assigns. No
-    /// effect if the mode is off. Default false: the rule halves the number of acknowledgements, and a sender with a small window then
-    /// waits for `sack.delay`, which cost up to a third of the goodput.
-    pub delayed_acks: bool,
-    /// Whether missing reports may declare a retransmission lost again. If false, or if the mode is off, a chunk that was fast
-    /// retransmitted waits for T3-rtx (RFC 9260 §7.2.4 step 5). Default true.
-    pub fast_again: bool,
-    /// The *time rule*: a chunk is also declared lost if a later packet of its path was acknowledged and 1.25 smoothed round-trip
-    /// times have passed since the chunk left. It detects losses among the last packets of a window, which too few packets follow to be
-    /// reported missing often enough. Default false. ([`EcaConfig::time_rule`] is the same for ECA-SCTP.)
-    pub time_rule: bool,
-    /// Whether a spurious retransmission raises the reordering tolerance of its path. It has an effect only if fewer than three missing
-    /// reports, or a time rule, declare losses. Default true.
-    pub backs_off: bool,
-    /// Settings of ECA-SCTP; no effect in other modes.
-    pub eca: EcaConfig,
+use super::settings::settings;
+
+settings! {
+    /// How several paths to one peer are used. Section numbers are those of draft-tuexen-tsvwg-sctp-multipath.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct MultipathConfig {
+        /// Whether data takes several paths at once. Default [`MultipathMode::Off`].
+        pub mode: MultipathMode,
+        /// How the congestion windows of the paths depend on each other. Default [`CoupledControl::Lia`].
+        pub congestion: CoupledControl,
+    } experiments {
+        /// Which path new data takes. Default [`PathScheduler::EarliestDeliveryFirst`].
+        pub scheduler: PathScheduler,
+        /// Which path a retransmission takes. Default [`RetransmissionPolicy::EarliestDelivery`].
+        pub retransmission: RetransmissionPolicy,
+        /// Whether each path may have no more in flight than its equal share of the send buffer (§5.1). Default false. Round robin needs it;
+        /// earliest delivery first is faster without it.
+        pub split_send_buffer: bool,
+        /// Whether each path may have no more in flight than its equal share of the peer's receive window (§5.2). Default false.
+        pub split_receive_buffer: bool,
+        /// *Chunk rescheduling* (§5.3): if a full send or receive buffer keeps a path from sending although its congestion window allows it,
+        /// the chunk that blocks the buffer is retransmitted on that path. Default false.
+        pub reschedule: bool,
+        /// *Delayed acknowledgements* (§3.3), of the receiver: data that arrives out of order because it took several paths is acknowledged
+        /// every second packet only. The acknowledgement tells how many packets it answers, in chunk flags that no standard assigns. No
+        /// effect if the mode is off. Default false: the rule halves the number of acknowledgements, and a sender with a small window then
+        /// waits for `sack.delay`, which cost up to a third of the goodput.
+        pub delayed_acks: bool,
+        /// Whether missing reports may declare a retransmission lost again. If false, or if the mode is off, a chunk that was fast
+        /// retransmitted waits for T3-rtx (RFC 9260 §7.2.4 step 5). Default true.
+        pub fast_again: bool,
+        /// The *time rule*: a chunk is also declared lost if a later packet of its path was acknowledged and 1.25 smoothed round-trip
+        /// times have passed since the chunk left. It detects losses among the last packets of a window, which too few packets follow to be
+        /// reported missing often enough. Default false. ([`EcaConfig::time_rule`] is the same for ECA-SCTP.)
+        pub time_rule: bool,
+        /// Whether a spurious retransmission raises the reordering tolerance of its path. It has an effect only if fewer than three missing
+        /// reports, or a time rule, declare losses. Default true.
+        pub backs_off: bool,
+        /// Settings of ECA-SCTP; no effect in other modes.
+        pub eca: EcaConfig,
+    }
 }
 
-/// ECA-SCTP: every transmission has a path sequence number (PSN), and acknowledgements name transmissions. As without ECA-SCTP,
-/// `RecoveryRules::missing_reports` (feature `experiments`) sets how many later packets declare a loss, and
-/// [`MultipathConfig::retransmission`] the path of a retransmission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EcaConfig {
-    /// The path on which the peer is asked to acknowledge. Default [`AckRouting::Measured`].
-    pub ack_routing: AckRouting,
-    /// Whether a transmission is also declared lost if a later packet of its path was acknowledged and 1.25 smoothed round-trip times
-    /// have passed since the transmission left. Default true. (For concurrent multipath transfer without ECA-SCTP:
-    /// [`MultipathConfig::time_rule`].)
-    pub time_rule: bool,
-    /// Whether the sender sends FORWARD-PSN, which tells the receiver the transmissions that it need not wait for. Default true. False is
-    /// for comparison: the number of gap ack blocks then only grows, and a path stops 65,535 transmissions after its first loss.
-    pub forward_psn: bool,
-    /// Whether every acknowledgement gives an RTT sample, whatever path it returns on. Default true. False is for comparison: only
-    /// acknowledgements that return on the path of the data then give samples, and a path whose acknowledgements return elsewhere gets
-    /// none.
-    pub sample_any_ack: bool,
+settings! {
+    /// ECA-SCTP: every transmission has a path sequence number (PSN), and acknowledgements name transmissions. As without ECA-SCTP,
+    /// `RecoveryRules::missing_reports` (feature `experiments`) sets how many later packets declare a loss, and
+    /// [`MultipathConfig::retransmission`] the path of a retransmission.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct EcaConfig {
+    } experiments {
+        /// The path on which the peer is asked to acknowledge. Default [`AckRouting::Measured`].
+        pub ack_routing: AckRouting,
+        /// Whether a transmission is also declared lost if a later packet of its path was acknowledged and 1.25 smoothed round-trip times
+        /// have passed since the transmission left. Default true. (For concurrent multipath transfer without ECA-SCTP:
+        /// [`MultipathConfig::time_rule`].)
+        pub time_rule: bool,
+        /// Whether the sender sends FORWARD-PSN, which tells the receiver the transmissions that it need not wait for. Default true. False is
+        /// for comparison: the number of gap ack blocks then only grows, and a path stops 65,535 transmissions after its first loss.
+        pub forward_psn: bool,
+        /// Whether every acknowledgement gives an RTT sample, whatever path it returns on. Default true. False is for comparison: only
+        /// acknowledgements that return on the path of the data then give samples, and a path whose acknowledgements return elsewhere gets
+        /// none.
+        pub sample_any_ack: bool,
+    }
 }
 
 /// The path on which the receiver is asked to acknowledge (the PS bits of E-DATA).
@@ -138,6 +146,12 @@ pub enum CoupledControl {
     /// Resource pooling (CMT/RPv1 of Dreibholz and others): a window grows by its path's share of the summed slow start
     /// thresholds, and a loss reduces it by half of the sum of all windows.
     ResourcePooling,
+}
+
+impl Default for MultipathConfig {
+    fn default() -> Self {
+        Self::OFF
+    }
 }
 
 impl MultipathConfig {

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::ConfigError;
+use super::{ConfigError, check};
 use crate::dscp::Dscp;
 
 /// The longest interval of heartbeats.
@@ -93,7 +93,7 @@ impl PathSettings {
     /// # Errors
     /// Names the first setting that is out of its range.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let checks = [
+        check(&[
             (
                 !matches!(self.heartbeats, Some(PathHeartbeats::Every(interval)) if interval > LONGEST_INTERVAL),
                 "heartbeats",
@@ -104,10 +104,6 @@ impl PathSettings {
                 "path_mtu",
                 "must be at least 576 bytes; to let the size be discovered, choose Discovered",
             ),
-        ];
-        match checks.into_iter().find(|(holds, ..)| !holds) {
-            Some((_, setting, problem)) => Err(ConfigError { setting, problem }),
-            None => Ok(()),
-        }
+        ])
     }
 }

@@ -1,5 +1,7 @@
 //! The rules of loss recovery as settings: RFC 8985 (RACK-TLP), RFC 9260 §7.2.4, and historic rules for experiments.
 
+use super::{ConfigError, check};
+
 /// Rules of loss recovery. Applications choose [`RecoveryRules::RACK`] (the default) or [`RecoveryRules::RFC9260`]. Single rules can be
 /// set with the feature `experiments`, for the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +88,25 @@ impl RecoveryRules {
         early_discard_reduces: DiscardReduction::ReportCount,
         forward_waits: true,
     };
+
+    /// Checks the range of every rule.
+    ///
+    /// # Errors
+    /// Names the first rule that is out of its range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check(&[
+            (
+                self.missing_reports >= 1,
+                "recovery.missing_reports",
+                "must be at least 1",
+            ),
+            (
+                self.ssthresh_floor >= 1,
+                "recovery.ssthresh_floor",
+                "must be at least 1 packet",
+            ),
+        ])
+    }
 
     /// How losses are detected.
     #[must_use]

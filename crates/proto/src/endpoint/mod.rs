@@ -247,8 +247,12 @@ impl Endpoint {
     /// A packet whose checksum is right, or zero if its association accepts that (RFC 9653 §5.3).
     fn parse(&self, datagram: Bytes) -> Option<Packet> {
         let packet = Packet::parse_or_zero_checksum(datagram.clone()).ok()?;
-        let of_association = || self.table.accepts_zero_checksum(packet.header.verification_tag);
-        if packet.has_zero_checksum() && !of_association().unwrap_or(self.config.zero_checksum) {
+        let (tag, of_endpoint) = (
+            packet.header.verification_tag,
+            self.config.lower_layer.detects_errors(),
+        );
+        let accepts = || self.table.accepts_zero_checksum(tag).unwrap_or(of_endpoint);
+        if packet.has_zero_checksum() && !accepts() {
             return Packet::parse(datagram).ok();
         }
         Some(packet)
@@ -494,7 +498,8 @@ impl Endpoint {
     ) -> AssociationId {
         let id = AssociationId(self.next_id);
         self.next_id += 1;
-        self.table.insert(id, tag, (peer, udp_port), config.zero_checksum);
+        self.table
+            .insert(id, tag, (peer, udp_port), config.lower_layer.detects_errors());
         id
     }
 

@@ -94,7 +94,7 @@ impl Capabilities {
             (eca, Self::ECA),
             (eca && config.interleaving.offer, Self::E_I_DATA),
             (config.ecn, Self::ECN),
-            (config.zero_checksum, Self::ZERO_CHECKSUM),
+            (config.lower_layer.detects_errors(), Self::ZERO_CHECKSUM),
             (
                 config.authentication.is_some() || config.dynamic_addresses.is_some(),
                 Self::AUTHENTICATION,

@@ -344,7 +344,7 @@ fn own_parameters<'a>(
     }
     let mut parameters = offered.push_parameters(parameters, config.chunk_types);
     // An endpoint accepts zero checksums independently of its peer (RFC 9653 §5.1).
-    if config.zero_checksum {
+    if config.lower_layer.detects_errors() {
         parameters = parameters.push(&Parameter::ZeroChecksumAcceptable {
             method: ERROR_DETECTION_DTLS,
         });
@@ -372,7 +372,7 @@ pub(crate) fn answer_init(
     let remote = inbound.remote.ip();
     let mut addresses = vec![remote];
     addresses.extend(peer.addresses.iter().filter(|address| **address != remote));
-    addresses.truncate(config.max_paths);
+    addresses.truncate(config.most_paths());
     let cookie = StateCookie {
         created: now,
         lifetime: mint.lifetime_for(peer.preservative),

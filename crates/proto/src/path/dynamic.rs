@@ -70,7 +70,7 @@ impl Paths {
             .paired_with(remote.ip())
             .or_else(|| local_address_among(listed, remote.ip(), in_use))
             .or_else(|| local_address_among(arrived_at.as_slice(), remote.ip(), |_| 0));
-        let room = self.present_count() < config.max_paths;
+        let room = self.present_count() < config.most_paths();
         let unused = self.unused().len();
         let added = local
             .filter(|_| room)

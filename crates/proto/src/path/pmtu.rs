@@ -10,7 +10,6 @@ use crate::time::Timestamp;
 
 const IPV4_HEADER_LEN: u16 = 20;
 const IPV6_HEADER_LEN: u16 = 40;
-const UDP_HEADER_LEN: u16 = 8;
 
 /// The smallest packet that IPv4 hosts must accept (RFC 791). Reports of a smaller MTU are ignored.
 const SMALLEST: u16 = 576;
@@ -70,18 +69,14 @@ struct Probe {
 impl Pmtu {
     pub(crate) fn new(config: &Config, ipv6: bool) -> Self {
         let ip = if ipv6 { IPV6_HEADER_LEN } else { IPV4_HEADER_LEN };
-        let below =
-            ip + if config.udp_encapsulation {
-                UDP_HEADER_LEN
-            } else {
-                0
-            } + config.lower_layer_overhead;
+        let below = ip + config.lower_layer.header_len();
+        let base = config.path_mtu.min(config.path_mtu_limit);
         let least = if ipv6 { SMALLEST_IPV6 } else { SMALLEST };
         Self {
-            mtu: config.path_mtu,
+            mtu: base,
             below,
-            least: least.min(config.path_mtu),
-            base: config.path_mtu,
+            least: least.min(base),
+            base,
             limit: config.path_mtu_limit,
             ceiling: None,
             probe: None,

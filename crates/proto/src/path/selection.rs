@@ -132,7 +132,11 @@ impl Paths {
             .find(|path| path.route.removed)
             .map(|path| path.id);
         let new = || u8::try_from(self.all.len()).ok();
-        let new = || new().filter(|id| usize::from(*id) < config.max_paths).map(PathId);
+        let new = || {
+            new()
+                .filter(|id| usize::from(*id) < config.most_paths())
+                .map(PathId)
+        };
         removed.or_else(new)
     }
 

@@ -1,5 +1,5 @@
 use anabranch_netsim::{LossModel, QueueLimit};
-use anabranch_proto::CloseReason;
+use anabranch_proto::{CloseReason, LowerLayer};
 
 use super::*;
 use crate::ledger::Ledger;
@@ -84,7 +84,7 @@ fn every_impairment_is_survived() {
 fn three_paths_and_ipv6_and_no_udp() {
     let setup = Setup::new(3).path(lossy()).path(lossy()).path(lossy()).ipv6();
     let mut pair = setup
-        .adjust_both(|config| config.udp_encapsulation = false)
+        .adjust_both(|config| config.lower_layer = LowerLayer::Ip)
         .connect();
     exchange(&mut pair, 100, 5_000);
     assert_eq!(pair.association(Side::A).stats().paths.len(), 3);

@@ -5,7 +5,7 @@ use anabranch_proto::{
     AssociationState, AuthenticationConfig, AuthenticationEvent, AuthenticationKeyError, Config,
     ConnectOptions, Event, SharedKey,
 };
-use anabranch_testkit::{PORT, Script, Setup, Side, authentication_parameters, state_cookie};
+use anabranch_testkit::{PORT, Script, Setup, Side, authentication_parameters, state_cookie, with};
 use anabranch_wire::VerificationTag;
 use anabranch_wire::chunk::{Chunk, CookieEcho, kind};
 use anabranch_wire::parameter::{Parameter, ParametersBuilder};
@@ -22,12 +22,12 @@ pub(super) fn key(id: u16, secret: &'static str) -> SharedKey {
 
 /// Settings with one shared key, and chunk types that the peer must sign.
 pub(super) fn with_key(secret: &'static str, chunks: &[u8]) -> Config {
-    Config::default().authentication(Some(AuthenticationConfig {
-        keys: vec![key(1, secret)],
-        active_key: 1,
-        chunks: chunks.to_vec(),
-        ..AuthenticationConfig::default()
-    }))
+    with(Config::default(), |config| {
+        let mut authentication = AuthenticationConfig::default();
+        authentication.keys = vec![key(1, secret)];
+        authentication.chunks = chunks.to_vec();
+        config.authentication = Some(authentication);
+    })
 }
 
 fn told(roaming: &Roaming, end: End) -> Vec<AuthenticationEvent> {

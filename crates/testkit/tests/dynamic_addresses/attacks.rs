@@ -1,6 +1,7 @@
 //! Attacks of RFC 5062 that use dynamic addresses: §3 (hijacking), §5 (bombing). The attacker knows the tags and ports of the association,
 //! but no key.
 
+use anabranch_testkit::with;
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_netsim::{Ecn, Packet};
@@ -168,14 +169,14 @@ fn an_asconf_ack_without_authentication_is_discarded() {
 #[test]
 fn a_shared_key_protects_against_attackers_who_saw_the_set_up() {
     let with_key = |secret: &'static [u8]| {
-        dynamic().authentication(Some(AuthenticationConfig {
-            keys: vec![SharedKey {
+        with(dynamic(), |config| {
+            let mut authentication = AuthenticationConfig::default();
+            authentication.keys = vec![SharedKey {
                 id: 1,
                 secret: Bytes::from_static(secret),
-            }],
-            active_key: 1,
-            ..AuthenticationConfig::default()
-        }))
+            }];
+            config.authentication = Some(authentication);
+        })
     };
     for (other, works) in [(&b"right"[..], true), (b"wrong", false)] {
         let configs = [with_key(b"right"), with_key(other)];
@@ -192,9 +193,10 @@ fn a_shared_key_protects_against_attackers_who_saw_the_set_up() {
 /// §5: a client names the address of a victim. The server sends a few heartbeats there, and neither data nor acknowledgements.
 #[test]
 fn a_victim_gets_nothing_but_heartbeats() {
-    let config = Config::default().dynamic_addresses(Some(anabranch_proto::DynamicAddressConfig {
+    let mut config = Config::default();
+    config.dynamic_addresses = Some(anabranch_proto::DynamicAddressConfig {
         form: anabranch_proto::AddressForm::Explicit,
-    }));
+    });
     let mut roaming = Roaming::new([config.clone(), config], 1).connect();
     let now = roaming.now;
     let mut addresses = roaming.association(End::Client).local_addresses();

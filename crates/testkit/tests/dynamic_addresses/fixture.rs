@@ -11,7 +11,7 @@ use anabranch_proto::{
     AddressEvent, Association, AssociationId, Config, ConnectOptions, DynamicAddressConfig, Event,
     SendOptions, StreamId, Timestamp,
 };
-use anabranch_testkit::{PORT, Talker, arrows};
+use anabranch_testkit::{PORT, Talker, arrows, with};
 use anabranch_wire::chunk::kind;
 use anabranch_wire::packet::Packet as SctpPacket;
 use bytes::Bytes;
@@ -34,7 +34,9 @@ pub(crate) const fn ip([a, b, c, d]: [u8; 4]) -> IpAddr {
 
 /// Settings with dynamic addresses.
 pub(crate) fn dynamic() -> Config {
-    Config::default().dynamic_addresses(Some(DynamicAddressConfig::default()))
+    with(Config::default(), |config| {
+        config.dynamic_addresses = Some(DynamicAddressConfig::default())
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +106,11 @@ impl Roaming {
         let [client, server] = [0, 1].map(|side| {
             let random = Generator::of_process(seed, ["client", "server"][side]).bytes();
             let config = configs[side].clone();
-            let port = if config.udp_encapsulation { UDP_PORT } else { 0 };
+            let port = if config.lower_layer.is_over_udp() {
+                UDP_PORT
+            } else {
+                0
+            };
             let mut host = Host::new(config, port, random).expect("the settings are in range");
             host.run(Talker::default(), None);
             host
@@ -160,7 +166,7 @@ impl Roaming {
     }
 
     fn udp_port(&mut self) -> u16 {
-        if self.client.endpoint_mut().config().udp_encapsulation {
+        if self.client.endpoint_mut().config().lower_layer.is_over_udp() {
             UDP_PORT
         } else {
             0

@@ -4,9 +4,10 @@ use std::net::IpAddr;
 
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::{
-    CloseReason, Config, Event, MultipathMode, PathPair, PathScheduler, PathState, Reliability, SendOptions,
+    CloseReason, Config, Event, LowerLayer, MultipathMode, PathPair, PathScheduler, PathState, Reliability,
+    SendOptions,
 };
-use anabranch_testkit::{Setup, Side};
+use anabranch_testkit::{Setup, Side, with};
 
 use super::fixture::*;
 
@@ -24,15 +25,15 @@ fn two_paths(mode: MultipathMode) -> [Config; 2] {
 }
 
 fn with_addresses(own: [IpAddr; 2], peer: [IpAddr; 2]) -> Config {
-    dynamic()
-        .local_addresses(own.to_vec())
-        .path_pairs(
-            own.into_iter()
-                .zip(peer)
-                .map(|(local, remote)| PathPair { local, remote })
-                .collect(),
-        )
-        .udp_encapsulation(false)
+    with(dynamic(), |config| {
+        config.local_addresses = own.to_vec();
+        config.path_pairs = own
+            .into_iter()
+            .zip(peer)
+            .map(|(local, remote)| PathPair { local, remote })
+            .collect();
+        config.lower_layer = LowerLayer::Ip;
+    })
 }
 
 fn connected(configs: [Config; 2], seed: u64) -> Roaming {

@@ -126,7 +126,8 @@ fn break_before_make() {
 /// A path forgets its measurements with its addresses: a network that loses ECN-capable packets says nothing about the next one.
 #[test]
 fn the_next_network_may_carry_ecn() {
-    let config = dynamic().ecn(true);
+    let mut config = dynamic();
+    config.ecn = true;
     let mut roaming = Roaming::new([config.clone(), config], 1).connect();
     roaming.observer = Some(Box::new(|_, packet| {
         let here = [packet.source.ip(), packet.destination.ip()].contains(&WIFI);

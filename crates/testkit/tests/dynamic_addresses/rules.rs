@@ -5,7 +5,7 @@ use anabranch_proto::{
     AddressError, AddressEvent, AddressForm, AssociationState, Config, Dscp, DynamicAddressConfig, Event,
     PathState,
 };
-use anabranch_testkit::Script;
+use anabranch_testkit::{Script, with};
 use anabranch_wire::cause::Cause;
 use anabranch_wire::chunk::{Chunk, kind};
 use anabranch_wire::parameter::{Parameter, ParametersBuilder};
@@ -19,9 +19,11 @@ fn connected() -> Roaming {
 
 /// Explicit addresses, although the packets are in UDP.
 fn explicit() -> Config {
-    Config::default().dynamic_addresses(Some(DynamicAddressConfig {
-        form: AddressForm::Explicit,
-    }))
+    with(Config::default(), |config| {
+        config.dynamic_addresses = Some(DynamicAddressConfig {
+            form: AddressForm::Explicit,
+        })
+    })
 }
 
 fn is(kinds: &[u8], allowed: &[u8]) -> bool {
@@ -367,8 +369,12 @@ fn a_peer_with_asconf_and_without_auth_is_refused() {
 
 #[test]
 fn the_application_gets_the_adaptation_layer_of_the_peer() {
-    let with = |adaptation_layer| Config::default().adaptation_layer(adaptation_layer);
-    let roaming = Roaming::new([with(Some(7)), with(Some(9))], 1).connect();
+    let indicating = |adaptation_layer| {
+        with(Config::default(), |config| {
+            config.adaptation_layer = adaptation_layer
+        })
+    };
+    let roaming = Roaming::new([indicating(Some(7)), indicating(Some(9))], 1).connect();
     let told = |end: End| {
         let events = roaming.events[end as usize].iter();
         let points = events.filter_map(|event| match event {
@@ -378,7 +384,7 @@ fn the_application_gets_the_adaptation_layer_of_the_peer() {
         points.collect::<Vec<_>>()
     };
     assert_eq!((told(End::Client), told(End::Server)), (vec![9], vec![7]));
-    let roaming = Roaming::new([with(Some(7)), with(None)], 1).connect();
+    let roaming = Roaming::new([indicating(Some(7)), indicating(None)], 1).connect();
     let any = |event: &Event| matches!(event, Event::AdaptationLayer(_));
     assert!(!roaming.events[0].iter().any(any) && roaming.events[1].iter().any(any));
 }

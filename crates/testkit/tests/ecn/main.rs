@@ -6,8 +6,9 @@ mod receiver;
 mod sender;
 
 use anabranch_proto::Config;
+use anabranch_testkit::with;
 
 /// Default settings with ECN.
 fn with_ecn() -> Config {
-    Config::default().ecn(true)
+    with(Config::default(), |config| config.ecn = true)
 }

@@ -23,9 +23,9 @@ fn profiles() -> impl Iterator<Item = (u64, Config)> {
         .into_iter()
         .flat_map(move |control| recoveries.map(|recovery| (control.clone(), recovery)));
     all.enumerate().map(|(index, (congestion_control, recovery))| {
-        let config = with_ecn()
-            .congestion_control(congestion_control)
-            .recovery(recovery);
+        let mut config = with_ecn();
+        config.congestion_control = congestion_control;
+        config.recovery = recovery;
         (index as u64 + 1, config)
     })
 }
@@ -91,7 +91,8 @@ fn codel_marks_instead_of_dropping() {
         // BBR keeps the queue so short that CoDel may have nothing to do.
         let fills = !matches!(config.congestion_control, CongestionControl::Bbr(_));
         for ecn_on in [false, true] {
-            let config = config.clone().ecn(ecn_on);
+            let mut config = config.clone();
+            config.ecn = ecn_on;
             let mut bulk = Bulk::over(
                 seed,
                 &["rate=10mbit,delay=20ms,queue=1000p,aqm=codel"

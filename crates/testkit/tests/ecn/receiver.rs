@@ -2,7 +2,7 @@
 
 use anabranch_netsim::Ecn;
 use anabranch_proto::{Config, Tsn};
-use anabranch_testkit::Script;
+use anabranch_testkit::{Script, with};
 use anabranch_wire::chunk::{Chunk, Cwr, Data, Ecne};
 use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
 
@@ -145,7 +145,7 @@ fn without_negotiation_nothing_is_reported_and_the_chunks_are_unknown() {
 fn the_parameter_is_answered_and_never_reported() {
     for ecn in [false, true] {
         for offered in [false, true] {
-            let mut script = Script::new(Config::default().ecn(ecn), 1);
+            let mut script = Script::new(with(Config::default(), |config| config.ecn = ecn), 1);
             let parameters = if offered { capable() } else { Parameters::empty() };
             let init = script.init(parameters);
             script.send_tagged(anabranch_proto::VerificationTag(0), &[Chunk::Init(init)]);

@@ -6,7 +6,7 @@ use core::time::Duration;
 use anabranch_netsim::Ecn;
 use anabranch_proto::controller::CongestionControl;
 use anabranch_proto::{Config, EcnPathStats, EcnState, RecoveryRules, SendOptions, StreamId, Tsn};
-use anabranch_testkit::{FromEndpoint, Script, sack};
+use anabranch_testkit::{FromEndpoint, Script, sack, with};
 use anabranch_wire::chunk::{Chunk, Cwr, Ecne, Heartbeat};
 use anabranch_wire::parameter::{Parameter, ParametersBuilder};
 use bytes::Bytes;
@@ -84,9 +84,10 @@ fn cwrs(packets: &[FromEndpoint]) -> Vec<Cwr> {
 
 fn profiles() -> [Config; 3] {
     let config = |congestion_control, recovery| {
-        with_ecn()
-            .congestion_control(congestion_control)
-            .recovery(recovery)
+        with(with_ecn(), |config| {
+            config.congestion_control = congestion_control;
+            config.recovery = recovery;
+        })
     };
     [
         config(CongestionControl::Rfc9260, RecoveryRules::RFC9260),
@@ -310,7 +311,10 @@ fn only_packets_with_new_data_are_capable() {
 /// For the socket, the packets leave in one batch. Only their codepoints differ.
 #[test]
 fn ten_packets_test_a_path() {
-    let mut script = set_up(with_ecn().initial_window(Some(20)).max_burst(20));
+    let mut script = set_up(with(with_ecn(), |config| {
+        config.initial_window = Some(20);
+        config.max_burst = 20;
+    }));
     send(&mut script, 16_000);
     let codepoints: Vec<_> = taken(&mut script).iter().map(|packet| packet.ecn).collect();
     assert_eq!(codepoints.len(), 14);

@@ -7,7 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use anabranch_netsim::{Host, LinkConfig, Network, NodeId, Route, Router};
 use anabranch_proto::{
-    Association, CloseReason, Config, ConnectOptions, Event, PathState, PathStats, SendOptions, StreamId,
+    Association, CloseReason, Config, ConnectOptions, Event, LowerLayer, PathState, PathStats, SendOptions,
+    StreamId,
 };
 use anabranch_testkit::host_matrix::{Binding, Cell, Lists, address};
 use anabranch_testkit::{PORT, Talker, arrows};
@@ -30,13 +31,17 @@ struct Bench {
 }
 
 fn config(cell: &Cell, host: usize) -> Config {
-    let mut config = Config::default()
-        .udp_encapsulation(!cell.raw_ip)
-        .local_addresses(if host == 0 {
-            cell.listed()
-        } else {
-            cell.peer_listed()
-        });
+    let mut config = Config::default();
+    config.lower_layer = if cell.raw_ip {
+        LowerLayer::Ip
+    } else {
+        LowerLayer::Udp
+    };
+    config.local_addresses = if host == 0 {
+        cell.listed()
+    } else {
+        cell.peer_listed()
+    };
     config.heartbeat.interval = Some(500 * MS);
     config
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use anabranch_proto::Reliability::{self, Lifetime, Priority, Reliable, Retransmissions};
 use anabranch_proto::{MessageId, SendError, SendOptions, StreamId};
-use anabranch_testkit::Script;
+use anabranch_testkit::{Script, with};
 use anabranch_wire::chunk::kind;
 use anabranch_wire::parameter::Parameter;
 
@@ -16,7 +16,10 @@ use anabranch_testkit::fixture::{ALL, FULL, Fixture, MS, NEVER_AGAIN, config};
 /// RFC 3758 §3.3.2: a peer that does not support FORWARD-TSN gets none, and a message to be sent once is reliable.
 #[test]
 fn a_peer_without_forward_tsn_gets_everything() {
-    for config in [config(), anabranch_testkit::quiet().path_mtu(1280)] {
+    for config in [
+        config(),
+        with(anabranch_testkit::quiet(), |config| config.path_mtu = 1280),
+    ] {
         let mut fixture = Fixture::new(config, &[]);
         fixture.send(&[NEVER_AGAIN], FULL);
         assert_eq!(fixture.sent(), ["DATA 0"]);

@@ -9,7 +9,7 @@ use anabranch_proto::{
     Config, CoupledControl, DiscardReduction, MultipathMode, RecoveryRules, SendOptions, StreamId,
 };
 use anabranch_testkit::fixture::{ALL, FULL, Fixture, MS, NEVER_AGAIN, config};
-use anabranch_testkit::{Setup, Side};
+use anabranch_testkit::{Setup, Side, with};
 use anabranch_wire::chunk::kind;
 
 /// The settings of the fixture, with early discard.
@@ -97,7 +97,7 @@ fn a_reduction_at_the_first_report() {
 #[test]
 fn a_skipped_chunk_is_a_loss() {
     for recovery in [RecoveryRules::RFC9260, RecoveryRules::RACK] {
-        let mut fixture = Fixture::new(early().recovery(recovery), &ALL);
+        let mut fixture = Fixture::new(with(early(), |config| config.recovery = recovery), &ALL);
         measure(&mut fixture, 40 * MS);
         fixture.send(&[NEVER_AGAIN, Reliable], FULL);
         fixture.sent();
@@ -123,7 +123,7 @@ fn a_skipped_chunk_is_a_loss() {
 fn a_late_chunk_is_no_loss() {
     for (wait, duplicate) in [(5, false), (40, true)] {
         for recovery in [RecoveryRules::RFC9260, RecoveryRules::RACK] {
-            let mut fixture = Fixture::new(early().recovery(recovery), &ALL);
+            let mut fixture = Fixture::new(with(early(), |config| config.recovery = recovery), &ALL);
             measure(&mut fixture, 40 * MS);
             fixture.send(&[NEVER_AGAIN, Reliable], FULL);
             fixture.sent();
@@ -146,7 +146,10 @@ fn a_late_chunk_is_no_loss() {
 #[test]
 fn the_reduction_for_a_late_chunk_is_undone() {
     for told in [false, true] {
-        let mut fixture = Fixture::new(early().recovery(RecoveryRules::RACK), &ALL);
+        let mut fixture = Fixture::new(
+            with(early(), |config| config.recovery = RecoveryRules::RACK),
+            &ALL,
+        );
         measure(&mut fixture, 40 * MS);
         fixture.send(&[NEVER_AGAIN, Reliable], FULL);
         fixture.sent();
@@ -180,7 +183,7 @@ fn the_reduction_for_a_late_chunk_is_undone() {
 #[test]
 fn the_first_report_of_the_last_retransmission_discards() {
     for recovery in [RecoveryRules::RFC9260, RecoveryRules::RACK] {
-        let mut fixture = Fixture::new(early().recovery(recovery), &ALL);
+        let mut fixture = Fixture::new(with(early(), |config| config.recovery = recovery), &ALL);
         measure(&mut fixture, 40 * MS);
         fixture.send(
             &[Retransmissions(1), Reliable, Reliable, Reliable, Reliable],
@@ -261,7 +264,8 @@ fn every_level_discards_early() {
     for recovery in [RecoveryRules::RFC9260, RecoveryRules::RACK] {
         for mode in [MultipathMode::Off, MultipathMode::Cmt, MultipathMode::Eca] {
             for level in 0..3 {
-                let mut config = anabranch_testkit::quiet().recovery(recovery);
+                let mut config = anabranch_testkit::quiet();
+                config.recovery = recovery;
                 config.partial_reliability.offer = true;
                 config.partial_reliability.early_discard = true;
                 config.multipath.mode = mode;

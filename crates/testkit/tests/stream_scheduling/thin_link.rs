@@ -4,8 +4,8 @@
 use core::time::Duration;
 
 use anabranch_netsim::{LinkConfig, QueueLimit};
-use anabranch_proto::{Config, MultipathMode, SchedulerKind, SendOptions, StreamId};
-use anabranch_testkit::{Pair, Setup, Side};
+use anabranch_proto::{Config, LowerLayer, MultipathMode, SchedulerKind, SendOptions, StreamId};
+use anabranch_testkit::{Pair, Setup, Side, with};
 
 const CHAT: u16 = 0;
 const FILE: u16 = 1;
@@ -84,21 +84,25 @@ fn fill(pair: &mut Pair, bytes: usize) {
 }
 
 fn config() -> Config {
-    let mut config = Config::default()
-        .path_mtu(1500)
-        .path_mtu_limit(1500)
-        .udp_encapsulation(false)
-        .scheduler(SchedulerKind::Priority);
+    let mut config = Config::default();
+    config.path_mtu = 1500;
+    config.path_mtu_limit = 1500;
+    config.lower_layer = LowerLayer::Ip;
+    config.scheduler = SchedulerKind::Priority;
     config.heartbeat.interval = None;
     config
 }
 
 fn first_come() -> Config {
-    config().scheduler(SchedulerKind::FirstComeFirstServed)
+    with(config(), |config| {
+        config.scheduler = SchedulerKind::FirstComeFirstServed
+    })
 }
 
 fn bounded(millis: u64) -> Config {
-    config().low_priority_delay(Some(Duration::from_millis(millis)))
+    with(config(), |config| {
+        config.low_priority_delay = Some(Duration::from_millis(millis))
+    })
 }
 
 /// With two paths at once the delay bound holds for each path.

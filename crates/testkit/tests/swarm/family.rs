@@ -39,16 +39,14 @@ pub(super) fn choose(random: &mut Generator, configs: &mut [Config; 2]) {
     for config in configs {
         if authenticated {
             let chunks = SIGNED.into_iter().filter(|_| random.below(3) == 0);
-            config.authentication = Some(AuthenticationConfig {
-                keys: vec![SharedKey {
-                    id: 3,
-                    secret: secret.clone(),
-                }],
-                active_key: 3,
-                chunks: chunks.collect(),
-                required: random.below(2) == 0,
-                ..AuthenticationConfig::default()
-            });
+            let mut authentication = AuthenticationConfig::default();
+            authentication.keys = vec![SharedKey {
+                id: 3,
+                secret: secret.clone(),
+            }];
+            authentication.chunks = chunks.collect();
+            authentication.required = random.below(2) == 0;
+            config.authentication = Some(authentication);
         }
         if random.below(4) > 0 {
             let form = pick(random, &[AddressForm::ByEncapsulation, AddressForm::Explicit]);

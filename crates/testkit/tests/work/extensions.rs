@@ -147,16 +147,14 @@ fn family() -> Config {
     config.streams.max_inbound = u16::MAX;
     config.reconfiguration.offer = true;
     config.dynamic_addresses = Some(DynamicAddressConfig::default());
-    config.authentication = Some(AuthenticationConfig {
-        keys: KEYS
-            .map(|id| SharedKey {
-                id,
-                secret: Bytes::from_static(&SECRET),
-            })
-            .into(),
-        active_key: KEYS[0],
-        ..AuthenticationConfig::default()
-    });
+    let mut authentication = AuthenticationConfig::default();
+    authentication.keys = KEYS
+        .map(|id| SharedKey {
+            id,
+            secret: Bytes::from_static(&SECRET),
+        })
+        .into();
+    config.authentication = Some(authentication);
     config
 }
 

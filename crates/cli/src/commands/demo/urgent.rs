@@ -72,12 +72,12 @@ impl Application for Sink {
 
 fn ways() -> Vec<(String, Config)> {
     let with = |scheduler, interleaving, bound| {
-        let mut config = Config::default()
-            .scheduler(scheduler)
-            .low_priority_delay(bound)
-            // The link has no MTU, but a large packet would take seconds.
-            .path_mtu(1500)
-            .path_mtu_limit(1500);
+        let mut config = Config::default();
+        config.scheduler = scheduler;
+        config.low_priority_delay = bound;
+        // The link has no MTU, but a large packet would take seconds.
+        config.path_mtu = 1500;
+        config.path_mtu_limit = 1500;
         config.interleaving.offer = interleaving;
         config
     };

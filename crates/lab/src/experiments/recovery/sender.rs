@@ -1,7 +1,7 @@
 //! The compared senders: their loss detection and their congestion control algorithm.
 
 use anabranch_proto::controller::{BbrConfig, CongestionControl};
-use anabranch_proto::{Config, RecoveryRules};
+use anabranch_proto::{Config, LowerLayer, RecoveryRules};
 
 use super::super::plain_config;
 
@@ -56,21 +56,20 @@ impl Sender {
     }
 
     /// `config` with this sender's recovery rules and congestion control.
-    pub(crate) fn of(self, config: Config) -> Config {
+    pub(crate) fn of(self, mut config: Config) -> Config {
+        config.recovery = self.detection();
+        config.congestion_control = self.control();
         config
-            .recovery(self.detection())
-            .congestion_control(self.control())
     }
 
     /// Settings for packets of 1,500 bytes with SCTP over UDP, and with send and receive buffers of `buffers` bytes.
     pub(super) fn config(self, buffers: u32) -> Config {
-        let mut config = self
-            .of(plain_config())
-            .udp_encapsulation(true)
-            .initial_window(match self {
-                Self::Rfc9260 | Self::Rack => None,
-                Self::CubicWithoutRack | Self::Cubic | Self::Bbr | Self::BbrRandomLoss => Some(10),
-            });
+        let mut config = self.of(plain_config());
+        config.lower_layer = LowerLayer::Udp;
+        config.initial_window = match self {
+            Self::Rfc9260 | Self::Rack => None,
+            Self::CubicWithoutRack | Self::Cubic | Self::Bbr | Self::BbrRandomLoss => Some(10),
+        };
         config.buffers.send = buffers as usize;
         config.buffers.receive = buffers;
         config

@@ -23,10 +23,8 @@ impl SharedKeys {
                 secret: Bytes::new(),
             });
         }
-        Self {
-            keys,
-            active: config.active_key,
-        }
+        let active = keys[0].id;
+        Self { keys, active }
     }
 
     /// The identifier of the key that signs.
@@ -168,7 +166,6 @@ mod tests {
                 id: 7,
                 secret: Bytes::from_static(b"x"),
             }],
-            active_key: 7,
             ..AuthenticationConfig::default()
         };
         assert_eq!(SharedKeys::new(&config).secret(0), None);

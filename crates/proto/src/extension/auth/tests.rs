@@ -22,7 +22,6 @@ fn config(chunks: &[u8], keys: &[(u16, &'static [u8])]) -> Config {
     let keys: Vec<_> = keys.collect();
     Config {
         authentication: Some(AuthenticationConfig {
-            active_key: keys.first().map_or(0, |key| key.id),
             keys,
             chunks: chunks.to_vec(),
             ..AuthenticationConfig::default()
