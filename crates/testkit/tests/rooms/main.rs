@@ -5,6 +5,7 @@ mod circles;
 mod files;
 #[path = "../common/rust.rs"]
 mod rust;
+mod settings;
 mod source;
 
 use std::path::Path;

@@ -342,10 +342,15 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The functions of the blocks `impl TYPE { … }`, the type with or without a path before it.
+/// The number of functions of the blocks `impl TYPE { … }`, the type with or without a path before it.
 pub(crate) fn methods(type_name: &str, source: &str) -> usize {
+    method_names(type_name, source).len()
+}
+
+/// The names of these functions.
+pub(crate) fn method_names<'a>(type_name: &str, source: &'a str) -> Vec<&'a str> {
     let code = product_code(source).0;
-    let mut count = 0;
+    let mut found = Vec::new();
     for at in 0..code.len() {
         if text_at(&code, at) != "impl" {
             continue;
@@ -364,12 +369,65 @@ pub(crate) fn methods(type_name: &str, source: &str) -> usize {
             match block[inside].text {
                 "{" | "(" | "[" => inside += bracketed_len(&block[inside..]),
                 word => {
-                    let names = block.get(inside + 1).is_some_and(Token::is_word);
-                    count += usize::from(word == "fn" && names);
+                    let name = block.get(inside + 1).filter(|name| name.is_word());
+                    found.extend(name.filter(|_| word == "fn").map(|name| name.text));
                     inside += 1;
                 }
             }
         }
     }
-    count
+    found
+}
+
+/// A struct with its public fields.
+pub(crate) struct Group<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) fields: Vec<Field<'a>>,
+}
+
+pub(crate) struct Field<'a> {
+    pub(crate) name: &'a str,
+    /// The words of its type.
+    pub(crate) types: Vec<&'a str>,
+    /// Whether the field is in the part `experiments { … }` of the macro `settings!`.
+    pub(crate) for_experiments: bool,
+}
+
+/// The public structs of a file, plain ones and those of the macro `settings!`.
+pub(crate) fn groups(source: &str) -> Vec<Group<'_>> {
+    let code = product_code(source).0;
+    let mut found = Vec::new();
+    for at in 0..code.len() {
+        let words = [0, 1, 2, 3].map(|later| text_at(&code, at + later));
+        let ["pub", "struct", name, "{"] = words else {
+            continue;
+        };
+        let end = at + 3 + bracketed_len(&code[at + 3..]);
+        let mut fields = public_fields(&code[at + 4..end - 1], false);
+        if [text_at(&code, end), text_at(&code, end + 1)] == ["experiments", "{"] {
+            let len = bracketed_len(&code[end + 1..]);
+            fields.extend(public_fields(&code[end + 2..end + len], true));
+        }
+        found.push(Group { name, fields });
+    }
+    found
+}
+
+fn public_fields<'a>(mut block: &[Token<'a>], for_experiments: bool) -> Vec<Field<'a>> {
+    let mut fields = Vec::new();
+    while !block.is_empty() {
+        let (item, rest) = block.split_at(item_len(block).max(1));
+        block = rest;
+        if let [public, name, colon, types @ ..] = item
+            && (public.text, colon.text) == ("pub", ":")
+        {
+            let types = types.iter().filter(|token| token.is_word());
+            fields.push(Field {
+                name: name.text,
+                types: types.map(|token| token.text).collect(),
+                for_experiments,
+            });
+        }
+    }
+    fields
 }
