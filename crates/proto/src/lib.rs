@@ -24,6 +24,11 @@
 //! Methods named `handle_` take input from outside, methods named `poll_` return output. Every method that may start a timer takes the
 //! current time as `now`. The others happen at the time of the last step.
 
+#![allow(
+    rustdoc::private_intra_doc_links,
+    reason = "settings for experiments are public with the feature `experiments` alone"
+)]
+
 mod association;
 mod association_state;
 mod config;
