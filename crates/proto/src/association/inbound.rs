@@ -5,8 +5,8 @@ use core::ops::ControlFlow;
 use anabranch_wire::Tsn;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
-    AckPolicy, Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, HeartbeatAck, IData, NrSack, PathSequence,
-    RawChunk, Sack, UnknownAction, kind, packets_answered, padded, unknown_chunk_action,
+    AckPolicy, Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, Heartbeat, HeartbeatAck, IData, NrSack,
+    PathSequence, RawChunk, Sack, UnknownAction, kind, packets_answered, padded, unknown_chunk_action,
 };
 use anabranch_wire::packet::COMMON_HEADER_LEN;
 
@@ -239,21 +239,8 @@ impl Association {
         notes: &mut PacketNotes,
     ) -> Onward {
         match chunk {
-            // §8.3: every HEARTBEAT is answered to its source, even if that address is not confirmed (§5.4). The HEARTBEAT ACK is as long
-            // as the HEARTBEAT, and the queue of control chunks limits how many wait, so that several packets may leave.
-            Chunk::Heartbeat(heartbeat) => {
-                if self.identity.knows_peer() {
-                    let ack = Chunk::HeartbeatAck(HeartbeatAck::answering(heartbeat));
-                    self.control.push(self.paths.last_arrival, ack);
-                    self.on_address_tested(now, inbound);
-                }
-            }
-            // A HEARTBEAT ACK without information answers no HEARTBEAT of this endpoint (§8.3).
-            Chunk::HeartbeatAck(ack) => {
-                if let Some(info) = ack.info() {
-                    self.on_heartbeat_ack(now, &info);
-                }
-            }
+            Chunk::Heartbeat(heartbeat) => on_heartbeat(self, now, inbound, heartbeat),
+            Chunk::HeartbeatAck(ack) => self.on_heartbeat_ack(now, &ack),
             Chunk::Init(init) => {
                 if inbound.is_lone_init() {
                     self.on_init(now, inbound, &init);
@@ -417,5 +404,15 @@ impl Association {
         } else {
             Onward::Continue(())
         }
+    }
+}
+
+/// §8.3: every HEARTBEAT is answered to its source, even if that address is not confirmed (§5.4). The HEARTBEAT ACK is as long as the
+/// HEARTBEAT, and the queue of control chunks limits how many wait, so that several packets may leave.
+fn on_heartbeat(association: &mut Association, now: Timestamp, inbound: &Inbound, heartbeat: Heartbeat) {
+    if association.identity.knows_peer() {
+        let ack = Chunk::HeartbeatAck(HeartbeatAck::answering(heartbeat));
+        association.control.push(association.paths.last_arrival, ack);
+        association.on_address_tested(now, inbound);
     }
 }

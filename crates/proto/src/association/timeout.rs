@@ -2,7 +2,7 @@
 //! RFC 7829 §3.2).
 
 use anabranch_wire::cause::Cause;
-use anabranch_wire::chunk::kind;
+use anabranch_wire::chunk::{HeartbeatAck, kind};
 use bytes::Bytes;
 
 use super::{Association, State};
@@ -165,9 +165,10 @@ impl Association {
         self.counters.heartbeats_sent += 1;
     }
 
-    /// A HEARTBEAT ACK arrived.
-    pub(super) fn on_heartbeat_ack(&mut self, now: Timestamp, info: &[u8]) {
-        let Some(info) = HeartbeatInfo::decode(info).filter(|info| self.paths.contains(info.path)) else {
+    /// A HEARTBEAT ACK arrived. Without information it answers no HEARTBEAT of this endpoint (§8.3).
+    pub(super) fn on_heartbeat_ack(&mut self, now: Timestamp, ack: &HeartbeatAck) {
+        let info = ack.info().and_then(|info| HeartbeatInfo::decode(&info));
+        let Some(info) = info.filter(|info| self.paths.contains(info.path)) else {
             return;
         };
         match self.paths.path_mut(info.path).on_heartbeat_ack(now, &info) {

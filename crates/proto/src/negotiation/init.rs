@@ -1,13 +1,15 @@
 //! INIT and INIT ACK: their fields and parameters (RFC 9260 §3.3.2, §3.3.3, §5.1.1, §5.1.2), read and written by the same code for a
 //! stateless answer and for an association.
 
+use core::ops::ControlFlow;
 use core::time::Duration;
 use std::net::IpAddr;
 
 use anabranch_wire::cause::Cause;
 use anabranch_wire::chunk::{Chunk, Init, InitAck, UnknownAction, padded};
 use anabranch_wire::parameter::{
-    AddressAction, HEADER_LEN, Parameter, Parameters, ParametersBuilder, unknown_parameter_action,
+    AddressAction, HEADER_LEN, Parameter, Parameters, ParametersBuilder, RawParameter,
+    unknown_parameter_action,
 };
 use anabranch_wire::{Tsn, VerificationTag};
 use bytes::Bytes;
@@ -235,30 +237,31 @@ impl PeerInit {
                 Parameter::SupportedAddressTypes(types) => peer.address_types = AddressTypes::of_list(&types),
                 Parameter::UnrecognizedParameter(_) | Parameter::HeartbeatInfo(_) => {}
                 // A parameter of an extension that this endpoint does not support is unknown, even if it could be read.
-                _ => match unknown_parameter_action(raw.kind) {
-                    UnknownAction::Discard { report } => {
-                        if report {
-                            peer.report(raw.whole());
-                        }
+                _ => {
+                    if peer.on_unknown(&raw).is_break() {
                         break;
                     }
-                    UnknownAction::Skip { report } => {
-                        if report {
-                            peer.report(raw.whole());
-                        }
-                    }
-                },
+                }
             }
         }
         peer.adopt_authentication(authentication, config)?;
-        let listed = peer.capabilities.has(Capabilities::DYNAMIC_ADDRESSES);
-        if listed && !peer.capabilities.has(Capabilities::AUTHENTICATION) {
-            // RFC 5061 §4.2.7: such a peer must be refused.
-            let what = Bytes::from_static(b"ASCONF is listed without AUTH");
-            return Err(InitRefusal::Abort(Cause::ProtocolViolation(what)));
-        }
         peer.capabilities = peer.capabilities.settled();
         Ok(peer)
+    }
+
+    /// A parameter of unknown type: its two highest bits say what to do (§3.2.1). Returns whether later parameters are read.
+    fn on_unknown(&mut self, raw: &RawParameter) -> ControlFlow<()> {
+        let (report, stops) = match unknown_parameter_action(raw.kind) {
+            UnknownAction::Discard { report } => (report, true),
+            UnknownAction::Skip { report } => (report, false),
+        };
+        if report {
+            self.report(raw.whole());
+        }
+        match stops {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
     }
 
     /// Adopts the peer's parameters of authentication (RFC 4895 §6.1). Without them, this endpoint may have to refuse the association.
@@ -274,6 +277,11 @@ impl PeerInit {
             self.capabilities = self.capabilities.with(Capabilities::AUTHENTICATION);
         } else if required {
             return Err(InitRefusal::Abort(Cause::MissingMandatoryParameter(missing)));
+        }
+        let listed = self.capabilities.has(Capabilities::DYNAMIC_ADDRESSES);
+        if listed && !self.capabilities.has(Capabilities::AUTHENTICATION) {
+            // RFC 5061 §4.2.7: such a peer must be refused.
+            return Err(violation("ASCONF is listed without AUTH"));
         }
         Ok(())
     }

@@ -10,14 +10,7 @@ impl fmt::Display for TraceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::StateChanged { from, to } => write!(f, "state {from:?} -> {to:?}"),
-            Self::Negotiated {
-                outbound_streams,
-                inbound_streams,
-                extensions,
-            } => write!(
-                f,
-                "set-up is complete: {outbound_streams} outbound and {inbound_streams} inbound streams, {extensions:?}"
-            ),
+            Self::Negotiated { .. } => self.write_negotiated(f),
             Self::Closed { reason } => write!(f, "closed: {reason:?}"),
             Self::PathChanged {
                 path, remote, state, ..
@@ -31,174 +24,257 @@ impl fmt::Display for TraceKind {
                 write!(f, "packet received: {bytes} bytes,")?;
                 write_chunks(f, chunks)
             }
-            Self::MessageQueued {
-                message,
-                stream,
-                bytes,
-                queued_bytes,
-                ..
-            } => write!(
-                f,
-                "message {} queued on stream {}: {bytes} bytes; {queued_bytes} bytes wait",
-                message.0, stream.0
-            ),
+            Self::MessageQueued { .. } => self.write_message_queued(f),
             Self::SendingWaits { reason } => write!(f, "data waits: {}", reason.name()),
-            Self::DataSent {
-                tsn,
-                message,
-                stream,
-                path,
-                transmission,
-                cause,
-                waited,
-                ..
-            } => {
-                write!(
-                    f,
-                    "TSN {} sent on path {path}: message {} of stream {}",
-                    tsn.0, message.0, stream.0
-                )?;
-                if let Some(rule) = cause {
-                    write!(f, ", transmission {transmission} because of {}", rule.name())?;
-                }
-                match waited {
-                    Some(waited) => write!(f, ", {} after send", Millis(*waited)),
-                    None => Ok(()),
-                }
-            }
-            Self::ChunkLost {
-                tsn,
-                message,
-                stream,
-                path,
-                transmission,
-                rule,
-            } => write!(
-                f,
-                "TSN {} lost by {}: message {} of stream {}, transmission {transmission} on path {path}",
-                tsn.0,
-                rule.name(),
-                message.0,
-                stream.0
-            ),
+            Self::DataSent { .. } => self.write_data_sent(f),
+            Self::ChunkLost { .. } => self.write_chunk_lost(f),
             Self::LossSpurious { tsn } => write!(f, "the loss of TSN {} was spurious", tsn.0),
             Self::Reneged { tsn } => write!(f, "the receiver reneged on TSN {}", tsn.0),
-            Self::T3Expired { path, lost, rto } => {
-                write!(
-                    f,
-                    "T3-rtx expired on path {path}: {lost} chunks lost, RTO {}",
-                    Millis(*rto)
-                )
-            }
+            Self::T3Expired { .. } => self.write_t3_expired(f),
             Self::ProbeTimeout { path } => write!(f, "the probe timeout expired on path {path}"),
             Self::ReductionUndone { path } => write!(f, "the window reduction of path {path} is undone"),
-            Self::AckReceived {
-                cumulative_tsn_ack,
-                a_rwnd,
-                gap_ack_blocks,
-                duplicates,
-                ..
-            } => {
-                write!(
-                    f,
-                    "acknowledgement received: up to {}, a_rwnd {a_rwnd}",
-                    cumulative_tsn_ack.0
-                )?;
-                write_ranges(f, ", gap ack blocks", gap_ack_blocks)?;
-                match duplicates {
-                    0 => Ok(()),
-                    count => write!(f, ", {count} duplicates"),
-                }
-            }
+            Self::AckReceived { .. } => self.write_ack_received(f),
             Self::Acknowledged { tsns } => write_ranges(f, "newly acknowledged", tsns),
-            Self::MessageAcknowledged {
-                message,
-                stream,
-                queue_delay,
-                delay,
-                retransmissions,
-            } => write!(
-                f,
-                "message {} of stream {} acknowledged {} after send ({} in the queue, {retransmissions} retransmissions)",
-                message.0,
-                stream.0,
-                Millis(*delay),
-                Millis(*queue_delay)
-            ),
-            Self::MessageAbandoned {
-                message,
-                stream,
-                sent,
-                reason,
-            } => {
-                let how_far = if *sent { "after a part was sent" } else { "unsent" };
-                write!(
-                    f,
-                    "message {} of stream {} abandoned {how_far}: {}",
-                    message.0,
-                    stream.0,
-                    reason.name()
-                )
-            }
+            Self::MessageAcknowledged { .. } => self.write_message_acknowledged(f),
+            Self::MessageAbandoned { .. } => self.write_message_abandoned(f),
             Self::ForwardSent { new_cumulative_tsn } => {
                 write!(f, "FORWARD-TSN sent up to {}", new_cumulative_tsn.0)
             }
             Self::ForwardReceived { new_cumulative_tsn } => {
                 write!(f, "FORWARD-TSN received up to {}", new_cumulative_tsn.0)
             }
-            Self::DataReceived {
-                tsn,
-                stream,
-                sequence,
-                new,
-                missing,
-                ..
-            } => {
-                let again = if *new { "" } else { " again" };
-                write!(
-                    f,
-                    "TSN {} received{again}: number {sequence} of stream {}",
-                    tsn.0, stream.0
-                )?;
-                match missing {
-                    Some(missing) => write!(f, "; TSN {} is missing", missing.0),
-                    None => Ok(()),
-                }
-            }
-            Self::AckSent {
-                cumulative_tsn_ack,
-                a_rwnd,
-                gap_ack_blocks,
-                ..
-            } => {
-                write!(
-                    f,
-                    "acknowledgement sent: up to {}, a_rwnd {a_rwnd}",
-                    cumulative_tsn_ack.0
-                )?;
-                write_ranges(f, ", gap ack blocks", gap_ack_blocks)
-            }
+            Self::DataReceived { .. } => self.write_data_received(f),
+            Self::AckSent { .. } => self.write_ack_sent(f),
             Self::MessageBlocked { stream, tsn, missing } => write!(
                 f,
                 "head-of-line blocking: TSN {} of stream {} waits while TSN {} is missing",
                 tsn.0, stream.0, missing.0
             ),
-            Self::MessageDelivered {
-                stream,
-                tsn,
-                bytes,
-                blocked,
-            } => {
-                write!(f, "{bytes} bytes delivered on stream {}", stream.0)?;
-                if let Some(tsn) = tsn {
-                    write!(f, ", from TSN {}", tsn.0)?;
-                }
-                match blocked.is_zero() {
-                    true => Ok(()),
-                    false => write!(f, ", after {} of head-of-line blocking", Millis(*blocked)),
-                }
-            }
+            Self::MessageDelivered { .. } => self.write_message_delivered(f),
             Self::EventsDropped { count } => write!(f, "{count} events were dropped here"),
+        }
+    }
+}
+
+/// The longer texts; each is for one kind of event.
+impl TraceKind {
+    fn write_negotiated(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Negotiated {
+            outbound_streams,
+            inbound_streams,
+            extensions,
+        } = self
+        else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "set-up is complete: {outbound_streams} outbound and {inbound_streams} inbound streams, {extensions:?}"
+        )
+    }
+
+    fn write_message_queued(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::MessageQueued {
+            message,
+            stream,
+            bytes,
+            queued_bytes,
+            ..
+        } = self
+        else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "message {} queued on stream {}: {bytes} bytes; {queued_bytes} bytes wait",
+            message.0, stream.0
+        )
+    }
+
+    fn write_data_sent(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::DataSent {
+            tsn,
+            message,
+            stream,
+            path,
+            transmission,
+            cause,
+            waited,
+            ..
+        } = self
+        else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "TSN {} sent on path {path}: message {} of stream {}",
+            tsn.0, message.0, stream.0
+        )?;
+        if let Some(rule) = cause {
+            write!(f, ", transmission {transmission} because of {}", rule.name())?;
+        }
+        match waited {
+            Some(waited) => write!(f, ", {} after send", Millis(*waited)),
+            None => Ok(()),
+        }
+    }
+
+    fn write_chunk_lost(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::ChunkLost {
+            tsn,
+            message,
+            stream,
+            path,
+            transmission,
+            rule,
+        } = self
+        else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "TSN {} lost by {}: message {} of stream {}, transmission {transmission} on path {path}",
+            tsn.0,
+            rule.name(),
+            message.0,
+            stream.0
+        )
+    }
+
+    fn write_t3_expired(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::T3Expired { path, lost, rto } = self else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "T3-rtx expired on path {path}: {lost} chunks lost, RTO {}",
+            Millis(*rto)
+        )
+    }
+
+    fn write_ack_received(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::AckReceived {
+            cumulative_tsn_ack,
+            a_rwnd,
+            gap_ack_blocks,
+            duplicates,
+            ..
+        } = self
+        else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "acknowledgement received: up to {}, a_rwnd {a_rwnd}",
+            cumulative_tsn_ack.0
+        )?;
+        write_ranges(f, ", gap ack blocks", gap_ack_blocks)?;
+        match duplicates {
+            0 => Ok(()),
+            count => write!(f, ", {count} duplicates"),
+        }
+    }
+
+    fn write_message_acknowledged(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::MessageAcknowledged {
+            message,
+            stream,
+            queue_delay,
+            delay,
+            retransmissions,
+        } = self
+        else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "message {} of stream {} acknowledged {} after send ({} in the queue, {retransmissions} retransmissions)",
+            message.0,
+            stream.0,
+            Millis(*delay),
+            Millis(*queue_delay)
+        )
+    }
+
+    fn write_message_abandoned(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::MessageAbandoned {
+            message,
+            stream,
+            sent,
+            reason,
+        } = self
+        else {
+            return Ok(());
+        };
+        let how_far = if *sent { "after a part was sent" } else { "unsent" };
+        write!(
+            f,
+            "message {} of stream {} abandoned {how_far}: {}",
+            message.0,
+            stream.0,
+            reason.name()
+        )
+    }
+
+    fn write_data_received(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::DataReceived {
+            tsn,
+            stream,
+            sequence,
+            new,
+            missing,
+            ..
+        } = self
+        else {
+            return Ok(());
+        };
+        let again = if *new { "" } else { " again" };
+        write!(
+            f,
+            "TSN {} received{again}: number {sequence} of stream {}",
+            tsn.0, stream.0
+        )?;
+        match missing {
+            Some(missing) => write!(f, "; TSN {} is missing", missing.0),
+            None => Ok(()),
+        }
+    }
+
+    fn write_ack_sent(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::AckSent {
+            cumulative_tsn_ack,
+            a_rwnd,
+            gap_ack_blocks,
+            ..
+        } = self
+        else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "acknowledgement sent: up to {}, a_rwnd {a_rwnd}",
+            cumulative_tsn_ack.0
+        )?;
+        write_ranges(f, ", gap ack blocks", gap_ack_blocks)
+    }
+
+    fn write_message_delivered(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::MessageDelivered {
+            stream,
+            tsn,
+            bytes,
+            blocked,
+        } = self
+        else {
+            return Ok(());
+        };
+        write!(f, "{bytes} bytes delivered on stream {}", stream.0)?;
+        if let Some(tsn) = tsn {
+            write!(f, ", from TSN {}", tsn.0)?;
+        }
+        match blocked.is_zero() {
+            true => Ok(()),
+            false => write!(f, ", after {} of head-of-line blocking", Millis(*blocked)),
         }
     }
 }

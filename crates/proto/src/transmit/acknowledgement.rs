@@ -282,7 +282,12 @@ impl Sender {
         } else if outcome.restarts_t3 || (outcome.reneged > 0 && path.timers.t3().is_none()) {
             path.start_t3(cx.now);
         }
-        match outcome.answer {
+        self.apply_answer(cx, id, outcome.answer);
+    }
+
+    /// Resets error counters, as far as the acknowledgement proves that the path or the peer works (§8.1, §8.2).
+    fn apply_answer(&mut self, cx: &mut Cx<'_>, id: PathId, answer: Answer) {
+        match answer {
             Answer::OfThisPath => self.on_path_answered(cx, id),
             // The acknowledgement proves that the peer is reachable, not that a path in doubt works (RFC 7829 §3.2, item 9).
             Answer::Data if cx.paths.path(id).is_in_doubt(&cx.config.retransmissions) => {

@@ -23,7 +23,7 @@ use anabranch_wire::{StreamId, Tsn};
 
 pub(crate) use assemble::{Assembler, write_packet};
 pub(crate) use peer_window::PeerWindow;
-use source::{Source, SourceSet};
+use source::SourceSet;
 
 use crate::association_state::{AssociationState, permit};
 use crate::config::Config;
@@ -153,7 +153,7 @@ impl Sender {
             copies: PlannedCopies::default(),
             happened: Happened::default(),
             found_nothing: false,
-            present: SourceSet::base(),
+            present: SourceSet::of(Capabilities::default(), config),
             blocked: Blocked::State,
             asked: Timestamp::ZERO,
             loss_timers_ran: Timestamp::ZERO,
@@ -180,29 +180,24 @@ impl Sender {
         negotiated: &Negotiated<'_>,
     ) -> Vec<Undelivered> {
         let format = capabilities.data_format();
+        self.present = SourceSet::of(capabilities, cx.config);
         self.window = PeerWindow::new(negotiated.peer_rwnd);
         if format.numbers_transmissions() {
             self.outstanding
                 .name_sendings(cx.config.multipath.eca.time_rule, cx.paths);
-            if cx.config.multipath.eca.forward_psn {
-                self.present.add(Source::ForwardPsn);
-            }
         }
         self.policy = AbandonPolicy::Never;
         if capabilities.has(Capabilities::PARTIAL_RELIABILITY) {
             self.policy = AbandonPolicy::Partial;
-            self.present.add(Source::ForwardTsn);
             let distance = cx.config.partial_reliability.selective_forward_tsn;
             if let Some(distance) = distance.filter(|_| capabilities.has(Capabilities::SELECTIVE_FORWARD_TSN))
             {
                 self.sources.notices.enable(distance, format);
-                self.present.add(Source::Notices);
             }
         }
         if capabilities.has(Capabilities::EXTENDED_FORWARD_TSN) {
             self.outstanding.track_skippable();
             self.sources.extended.enable();
-            self.present.add(Source::ExtendedForward);
         }
         self.sources.ecn.set_enabled(capabilities.has(Capabilities::ECN));
         self.sources.forward.set_format(format);

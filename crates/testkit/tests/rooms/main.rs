@@ -6,6 +6,7 @@ mod files;
 #[path = "../common/rust.rs"]
 mod rust;
 mod settings;
+mod sizes;
 mod source;
 
 use std::path::Path;

@@ -431,3 +431,44 @@ fn public_fields<'a>(mut block: &[Token<'a>], for_experiments: bool) -> Vec<Fiel
     }
     fields
 }
+
+/// The functions outside of tests: their names, the lines where they begin, and how many lines they have.
+pub(crate) fn functions(source: &str) -> Vec<(&str, usize, usize)> {
+    let (code, _) = product_code(source);
+    let mut found = Vec::new();
+    for (at, token) in code.iter().enumerate() {
+        let name = code
+            .get(at + 1)
+            .filter(|name| token.text == "fn" && name.is_word());
+        let Some(name) = name else { continue };
+        let mut body = at + 2;
+        while !["{", ";", ""].contains(&text_at(&code, body)) {
+            let opens = ["(", "["].contains(&text_at(&code, body));
+            body += if opens { bracketed_len(&code[body..]) } else { 1 };
+        }
+        if text_at(&code, body) == "{" {
+            let last = code[body + bracketed_len(&code[body..]) - 1].line;
+            found.push((name.text, token.line, last - token.line + 1));
+        }
+    }
+    found
+}
+
+/// The number of fields of a structure with named fields; `None` if the source does not define it.
+pub(crate) fn field_count(name: &str, source: &str) -> Option<usize> {
+    let (code, _) = product_code(source);
+    let is_it = |at: &usize| text_at(&code, *at) == "struct" && text_at(&code, *at + 1) == name;
+    let at = (0..code.len()).find(is_it)?;
+    let block = &code[at + 2..];
+    let (mut count, mut inner) = (0, 1);
+    while inner + 1 < bracketed_len(block) {
+        let text = text_at(block, inner);
+        if ["(", "[", "{"].contains(&text) {
+            inner += bracketed_len(&block[inner..]);
+        } else {
+            count += usize::from(text == ":");
+            inner += 1;
+        }
+    }
+    Some(count)
+}

@@ -390,23 +390,8 @@ impl Newly {
                 } else if detector.is_per_path()
                     && let Some(sending) = flight.get(chunk.sequence)
                 {
-                    let no = chunk.sequence;
                     let tail = tails.get_mut(chunk.path.index()).map(|(tail, _)| tail);
-                    let uncertain = tail.as_ref().is_some_and(|tail| tail.is_uncertain(no));
-                    let evidence = match named {
-                        Some(_) => Evidence::Named,
-                        None if uncertain => Evidence::Uncertain,
-                        None if tail.as_ref().is_some_and(|tail| tail.is_asked(no)) => Evidence::Asked,
-                        None => Evidence::LastSending,
-                    };
-                    let arrival = match detector.on_acknowledged(chunk.path, no, sending, evidence) {
-                        // The copy may have arrived.
-                        Arrival::Earlier if chunk.is_copied() => Arrival::Sending,
-                        arrival => arrival,
-                    };
-                    if let Some(tail) = tail {
-                        tail.on_acknowledged(no, sending, arrival);
-                    }
+                    let arrival = arrival_of(chunk, sending, named.is_some(), detector, tail);
                     if arrival == Arrival::Earlier {
                         outcome.disproved.push(self.index);
                     }
@@ -453,6 +438,33 @@ impl Newly {
             }
         }
     }
+}
+
+/// Which transmission of a chunk in flight arrived, as far as loss detection can tell; `named` if the acknowledgement names it. The tail of
+/// the path learns of it.
+fn arrival_of(
+    chunk: &Chunk,
+    sending: &Sending,
+    named: bool,
+    detector: &mut Detector,
+    tail: Option<&mut Tail>,
+) -> Arrival {
+    let no = chunk.sequence;
+    let evidence = match &tail {
+        _ if named => Evidence::Named,
+        Some(tail) if tail.is_uncertain(no) => Evidence::Uncertain,
+        Some(tail) if tail.is_asked(no) => Evidence::Asked,
+        _ => Evidence::LastSending,
+    };
+    let arrival = match detector.on_acknowledged(chunk.path, no, sending, evidence) {
+        // The copy may have arrived.
+        Arrival::Earlier if chunk.is_copied() => Arrival::Sending,
+        arrival => arrival,
+    };
+    if let Some(tail) = tail {
+        tail.on_acknowledged(no, sending, arrival);
+    }
+    arrival
 }
 
 /// Determines what this acknowledgement shows about the copies of a path.

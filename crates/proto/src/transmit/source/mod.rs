@@ -16,7 +16,9 @@ use anabranch_wire::packet::PacketWriter;
 use super::eligibility::DataTurn;
 use super::{Assembler, Cx};
 use crate::association_state::permit;
+use crate::config::Config;
 use crate::ecn::EcnCodepoint;
+use crate::negotiation::Capabilities;
 use crate::path::PathId;
 pub(super) use control::needs_checksum;
 
@@ -35,11 +37,6 @@ pub(crate) enum Source {
     Copies,
 }
 
-impl Source {
-    /// The sources of an association without extensions.
-    pub(super) const BASE: [Self; 3] = [Self::Control, Self::Sack, Self::Data];
-}
-
 /// Does the same for each source, in their order. A loop would ask for each packet which source it is about.
 macro_rules! for_each_source {
     ($source:ident, $work:expr) => {
@@ -56,22 +53,38 @@ macro_rules! for_each_source {
 
 /// The sources that an association has: the others are not asked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SourceSet(u8);
+pub(crate) struct SourceSet(u16);
 
 impl SourceSet {
-    pub(super) fn base() -> Self {
+    /// The sources of an association that negotiated this.
+    pub(super) fn of(capabilities: Capabilities, config: &Config) -> Self {
+        let eca = &config.multipath.eca;
+        let notices = Capabilities::PARTIAL_RELIABILITY.with(Capabilities::SELECTIVE_FORWARD_TSN);
+        let extensions = [
+            (Source::ForwardTsn, Capabilities::PARTIAL_RELIABILITY, true),
+            (Source::ExtendedForward, Capabilities::EXTENDED_FORWARD_TSN, true),
+            (Source::ForwardPsn, Capabilities::ECA, eca.forward_psn),
+            (Source::Notices, notices, true),
+        ];
+        let has = |needed, wanted| wanted && capabilities.has(needed);
+        let extensions = extensions
+            .into_iter()
+            .filter(|(_, needed, wanted)| has(*needed, *wanted));
+        let base = [Source::Control, Source::Sack, Source::Data];
+        let all = base.into_iter().chain(extensions.map(|(source, ..)| source));
         let mut set = Self(0);
-        Source::BASE.into_iter().for_each(|source| set.add(source));
+        all.for_each(|source| set.add(source));
         set
     }
 
-    pub(super) fn add(&mut self, source: Source) {
-        self.0 |= 1 << source as u8;
+    /// Adds a source that needs no negotiation, from its first use on.
+    fn add(&mut self, source: Source) {
+        self.0 |= 1 << source as u16;
     }
 
     #[inline(always)]
     fn has(self, source: Source) -> bool {
-        self.0 & (1 << source as u8) != 0
+        self.0 & (1 << source as u16) != 0
     }
 }
 
