@@ -62,9 +62,8 @@ impl Path {
                 if !self.may_retransmit() {
                     return Err(Blocked::CongestionWindow);
                 }
-                let paced = || self.paced_until(now);
                 if !self.timers.retransmit_now
-                    && let Some(until) = paced()
+                    && let Some(until) = self.paced_until(now)
                 {
                     return Err(Blocked::Pacer(until));
                 }

@@ -159,11 +159,16 @@ impl Sender {
         if !self.window_lets(cx, id, len) {
             return Err(Blocked::ReceiveWindow);
         }
-        let bounded = cx.paths.path(id).gates.delay_bound.is_some() && self.queue.next_class() > 0;
-        if bounded && !cx.paths.path_mut(id).has_room_for_less_urgent(cx.now) {
+        if self.next_is_bounded(cx) && !cx.paths.path_mut(id).has_room_for_less_urgent(cx.now) {
             return Err(Blocked::DelayBound);
         }
         Ok(())
+    }
+
+    /// Whether the delay bound for less urgent data is about the next new chunk.
+    #[inline(always)]
+    pub(super) fn next_is_bounded(&self, cx: &Cx<'_>) -> bool {
+        cx.config.low_priority_delay.is_some() && self.queue.next_class() > 0
     }
 
     /// Rule A of §6.1, and whether a gap ack block could report the next TSN.

@@ -18,7 +18,7 @@ impl Sender {
             receive_window: usize::MAX,
             share: usize::MAX,
             max_burst: cx.config.max_burst,
-            less_urgent: cx.config.low_priority_delay.is_some() && self.queue.next_class() > 0,
+            less_urgent: self.next_is_bounded(cx),
         };
         if several { self.offer_several(cx, one) } else { one }
     }

@@ -58,22 +58,26 @@ pub(crate) struct SourceSet(u16);
 impl SourceSet {
     /// The sources of an association that negotiated this.
     pub(super) fn of(capabilities: Capabilities, config: &Config) -> Self {
-        let eca = &config.multipath.eca;
-        let notices = Capabilities::PARTIAL_RELIABILITY.with(Capabilities::SELECTIVE_FORWARD_TSN);
-        let extensions = [
-            (Source::ForwardTsn, Capabilities::PARTIAL_RELIABILITY, true),
-            (Source::ExtendedForward, Capabilities::EXTENDED_FORWARD_TSN, true),
-            (Source::ForwardPsn, Capabilities::ECA, eca.forward_psn),
-            (Source::Notices, notices, true),
+        let has = |extension| capabilities.has(extension);
+        let partial = has(Capabilities::PARTIAL_RELIABILITY);
+        let sources = [
+            (Source::Control, true),
+            (Source::Sack, true),
+            (Source::ForwardTsn, partial),
+            (Source::ExtendedForward, has(Capabilities::EXTENDED_FORWARD_TSN)),
+            (
+                Source::ForwardPsn,
+                has(Capabilities::ECA) && config.multipath.eca.forward_psn,
+            ),
+            (
+                Source::Notices,
+                partial && has(Capabilities::SELECTIVE_FORWARD_TSN),
+            ),
+            (Source::Data, true),
         ];
-        let has = |needed, wanted| wanted && capabilities.has(needed);
-        let extensions = extensions
-            .into_iter()
-            .filter(|(_, needed, wanted)| has(*needed, *wanted));
-        let base = [Source::Control, Source::Sack, Source::Data];
-        let all = base.into_iter().chain(extensions.map(|(source, ..)| source));
         let mut set = Self(0);
-        all.for_each(|source| set.add(source));
+        let present = sources.into_iter().filter(|(_, present)| *present);
+        present.for_each(|(source, _)| set.add(source));
         set
     }
 
