@@ -27,6 +27,24 @@ impl Association {
             .with(|state, now| state.core.local_addresses().set(now, addresses))
     }
 
+    /// Adds an address of this endpoint, which then has a path to the peer (`docs/PATHS.md`).
+    ///
+    /// # Errors
+    /// See [`AddressError`]; nothing was changed then.
+    pub fn add_local_address(&self, address: IpAddr) -> Result<(), AddressError> {
+        self.shared()
+            .with(|state, now| state.core.local_addresses().add(now, address))
+    }
+
+    /// Deletes an address of this endpoint.
+    ///
+    /// # Errors
+    /// See [`AddressError`]; nothing was changed then.
+    pub fn remove_local_address(&self, address: IpAddr) -> Result<(), AddressError> {
+        self.shared()
+            .with(|state, now| state.core.local_addresses().remove(now, address))
+    }
+
     /// Replaces all addresses by this one. The others stay in use until the peer knows it and has tested it with a HEARTBEAT (make before
     /// break).
     ///

@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use anabranch::{
-    AckRouting, AssociationStats, Config, CoupledControl, MultipathMode, PathPair, PathScheduler,
-    RetransmissionPolicy,
+    AckRouting, AssociationStats, Config, CoupledControl, DynamicAddressConfig, MultipathMode, PathPair,
+    PathScheduler, RetransmissionPolicy,
 };
 use clap::{Args, ValueEnum};
 
@@ -184,8 +184,8 @@ impl From<Coupling> for CoupledControl {
 /// The paths of an association, and how the sender uses them.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct PathArgs {
-    /// Use a path from this local address to this address of the peer; once for each path. A link-local address has its
-    /// interface (fe80::1%eth0). HOST is the REMOTE of
+    /// Use a path from this local address to this address of the peer; once for each path. Several paths may lead to one REMOTE,
+    /// also from behind address translators. A link-local address has its interface (fe80::1%eth0). HOST is the REMOTE of
     /// the first --path without REMOTE; for the other paths, the subnets decide. A listener takes LOCAL only. With two or
     /// more paths, a failed path is left after 200 ms instead of 1 s
     #[arg(long, help_heading = HEADING, value_name = "LOCAL[,REMOTE]", value_parser = path)]
@@ -297,11 +297,9 @@ impl PathArgs {
             return Ok(vec![any.into()]);
         }
         for (index, path) in self.path.iter().enumerate() {
-            let again =
-                |other: &&PathArg| *other == path || (other.remote.is_some() && other.remote == path.remote);
-            if let Some(other) = self.path[..index].iter().find(again) {
+            if self.path[..index].contains(path) {
                 return Err(Failure::new(format!(
-                    "--path {path}: --path {other} has the same REMOTE; each path needs another address of the peer"
+                    "--path {path} is given twice; each path needs another pair of addresses"
                 )));
             }
         }
@@ -313,6 +311,10 @@ impl PathArgs {
             })
         });
         config.path_pairs = pairs.collect();
+        // A translator before an address hides it: the peer is told of the address by a packet from there.
+        if self.path.len() > 1 {
+            config.dynamic_addresses = Some(DynamicAddressConfig::default());
+        }
         if config.paired_with(host).is_none() {
             let free = |path: &&PathArg| path.remote.is_none() && path.local.ip.is_ipv4() == host.is_ipv4();
             let first = self.path.iter().find(free).ok_or_else(|| {
@@ -410,6 +412,27 @@ mod tests {
         assert_eq!(config.path_pairs, [PathPair { local, remote }]);
         let wrong = path("fe80::1%lo,fe80::2%1000000").unwrap_err();
         assert!(wrong.contains("same interface"), "{wrong}");
+    }
+
+    #[test]
+    fn one_address_of_the_peer_serves_several_paths() {
+        let paths = |text: &[&str]| {
+            let line = ["anabranch"].into_iter().chain(text.iter().copied());
+            let mut config = Config::default();
+            let applied = Line::parse_from(line)
+                .paths
+                .apply_to_client(&mut config, [10, 0, 0, 9].into());
+            applied.map(|_| config).map_err(|failure| format!("{failure:?}"))
+        };
+        let [one, two, remote] = ["10.0.0.1", "10.0.1.1", "10.0.0.9"].map(|address| address.parse().unwrap());
+        let named = paths(&["--path", "10.0.0.1,10.0.0.9", "--path", "10.0.1.1,10.0.0.9"]);
+        let pair = |local| PathPair { local, remote };
+        assert_eq!(named.unwrap().path_pairs, [pair(one), pair(two)]);
+        let free = paths(&["--path", "10.0.0.1", "--path", "10.0.1.1"]).unwrap();
+        assert_eq!(free.path_pairs, [pair(one)]);
+        assert!(free.dynamic_addresses.is_some());
+        let twice = paths(&["--path", "10.0.0.1", "--path", "10.0.0.1"]).unwrap_err();
+        assert!(twice.contains("given twice"), "{twice}");
     }
 
     #[test]

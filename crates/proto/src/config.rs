@@ -97,8 +97,9 @@ settings! {
         /// leave from the address that set-up used, even if the host has other addresses. That is right behind an address translator
         /// (RFC 6951) and wherever one address is enough.
         pub local_addresses: Vec<IpAddr>,
-        /// Which local address is used with which address of the peer. For an address of the peer that no pair names, the sender takes
-        /// the one of `local_addresses` that shares most leading bits with it; among equals, the one with the fewest paths. Default empty.
+        /// Which local address is used with which address of the peer: each pair is a path. For an address of the peer that no pair names,
+        /// the sender takes the one of `local_addresses` that shares most leading bits with it; among equals, the one with the fewest
+        /// paths. In the same way a local address that no pair names gets a path to an address of the peer. Default empty.
         pub path_pairs: Vec<PathPair>,
         /// Use of several paths at once. Default off.
         pub multipath: MultipathConfig,
@@ -367,7 +368,12 @@ impl Config {
         }
     }
 
-    /// The local address that `path_pairs` names for an address of the peer.
+    /// Whether `path_pairs` has this pair.
+    pub(crate) fn names_pair(&self, local: IpAddr, remote: IpAddr) -> bool {
+        self.path_pairs.contains(&PathPair { local, remote })
+    }
+
+    /// The local address that `path_pairs` names for an address of the peer; the first one if it names several.
     #[must_use]
     pub fn paired_with(&self, remote: IpAddr) -> Option<IpAddr> {
         let pair = self.path_pairs.iter().find(|pair| pair.remote == remote)?;

@@ -254,12 +254,14 @@ impl Cell {
         listed
     }
 
-    /// The number of confirmed paths of the host under test: one to each address of the peer that it knows and can send to.
+    /// The number of confirmed paths of the host under test: one to each address of the peer that it knows and can send to, and one from
+    /// each address of its own that it lists.
     #[must_use]
     pub fn paths(&self) -> usize {
         match (self.lists, self.lists_own()) {
-            (Lists::Nothing, _) => 1,
-            (_, true) => self.peer_interfaces * self.family.count(),
+            (Lists::Nothing, true) => self.interfaces,
+            (Lists::Nothing, false) => 1,
+            (_, true) => self.interfaces.max(self.peer_interfaces) * self.family.count(),
             (_, false) => self.peer_interfaces,
         }
     }
@@ -268,9 +270,10 @@ impl Cell {
     #[must_use]
     pub fn peer_paths(&self) -> usize {
         match (self.lists_own(), self.lists) {
-            (false, _) => 1,
+            (false, Lists::Nothing) => 1,
+            (false, _) => self.peer_interfaces,
             (true, Lists::Nothing) => self.interfaces,
-            (true, _) => self.interfaces * self.family.count(),
+            (true, _) => self.interfaces.max(self.peer_interfaces) * self.family.count(),
         }
     }
 }

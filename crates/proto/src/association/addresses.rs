@@ -1,5 +1,6 @@
 //! Dynamic address reconfiguration (RFC 5061): the calls of the application, the ASCONFs and ASCONF-ACKs that arrive, and T4-rto.
 
+use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_wire::cause::Cause;
@@ -21,6 +22,9 @@ use crate::path::{PathId, PathState, Paths};
 use crate::receive::Receiver;
 use crate::time::Timestamp;
 use crate::transmit::{Sender, write_packet};
+
+/// How long an address rests at most from which nothing reached the peer, if there is no interval of heartbeats.
+const LONGEST_REST: Duration = Duration::from_secs(30);
 
 /// The local addresses of an association (RFC 5061): see [`Association::local_addresses`].
 #[derive(Debug)]
@@ -184,15 +188,16 @@ impl Association {
                 continue;
             }
             if let Some(local) = self.paths.local_among(id, &usable, &self.config) {
-                self.sender.leave_path(&mut self.paths, id);
-                self.paths.move_to(id, Some(local), &self.config, now);
+                leave_local_address(self, now, id, local);
             }
         }
         let paths = &self.paths;
         let reaches = |local| paths.destination_from(local, None).is_some();
-        if let Some(sending) = may_request.then(|| requests.next(reaches)).flatten() {
+        let requests = self.addresses.requests_mut().filter(|_| may_request);
+        if let Some(sending) = requests.and_then(|requests| requests.next(reaches)) {
             self.send_asconf(now, sending, None);
         }
+        pair_addresses(self, now);
     }
 
     /// A path failed, and no other one works: packets leave from another local address that the peer knows, if there is one.
@@ -212,7 +217,7 @@ impl Association {
         let others = usable[1..].iter();
         let next = others
             .filter_map(|local| self.paths.local_among(id, &[*local], &self.config))
-            .next();
+            .find(|local| self.paths.twin(id, *local).is_none());
         if let Some(local) = next.filter(|_| !works) {
             self.sender.leave_path(&mut self.paths, id);
             self.paths.move_to(id, Some(local), &self.config, now);
@@ -235,9 +240,9 @@ impl Association {
             packet: write_packet(self.identity.header(), &[chunk], signer).into(),
         });
         self.counters.asconfs_sent += 1;
-        let timer = now + path.rtt.rto();
+        let rto = path.rtt.rto();
         if let Some(requests) = self.addresses.requests_mut() {
-            requests.on_sent(now, id, timer);
+            requests.on_sent(now, id, now + requests.wait(rto));
         }
     }
 
@@ -247,6 +252,10 @@ impl Association {
         if self.state.is_closed() {
             return;
         }
+        let requests = self.addresses.requests_mut();
+        if requests.is_some_and(|requests| requests.on_time(now)) {
+            self.advance_addresses(now);
+        }
         let due = self
             .addresses
             .requests()
@@ -254,15 +263,19 @@ impl Association {
         let Some(last) = due.and_then(Requests::path) else {
             return;
         };
-        self.paths.path_mut(last).rtt.back_off();
-        if !self.on_path_error(now, last, true) {
-            return;
+        // From a new address the request may reach nobody, which says nothing about the paths that work, nor about the association.
+        let is_from_new = self.addresses.requests().is_some_and(Requests::is_from_new);
+        if !is_from_new {
+            self.paths.path_mut(last).rtt.back_off();
+            if !self.on_path_error(now, last, true) {
+                return;
+            }
         }
         let paths = &self.paths;
         let Some(requests) = self.addresses.requests_mut() else {
             return;
         };
-        let timer = now + paths.path(last).rtt.rto();
+        let timer = now + requests.wait(paths.path(last).rtt.rto());
         let sending = requests.again(|local| paths.destination_from(local, Some(last)).is_some());
         requests.on_sent(now, last, timer);
         if let Some(sending) = sending {
@@ -279,7 +292,8 @@ impl Association {
         else {
             return;
         };
-        let (outcomes, sample) = match requests.on_ack(ack) {
+        let longest_rest = self.config.heartbeat.interval.unwrap_or(LONGEST_REST);
+        let (outcomes, sample) = match requests.on_ack(ack, now, longest_rest) {
             AckVerdict::Old => return,
             AckVerdict::Illegal => {
                 let what = "an ASCONF-ACK answers no ASCONF";
@@ -326,6 +340,54 @@ impl Association {
             self.notices.tell(Event::Addresses(AddressEvent::NotSupported));
         }
     }
+}
+
+/// Each local address that the peer knows has a path: see [`Paths::add_pairs`].
+fn pair_addresses(association: &mut Association, now: Timestamp) {
+    let requests = association.addresses.requests();
+    let known = requests.map_or_else(|| association.config.local_addresses.clone(), Requests::usable);
+    for path in association.paths.add_pairs(now, &association.config, &known) {
+        association.send_heartbeat(now, path);
+    }
+}
+
+/// Nobody answers on this unconfirmed path, or a host that knows no such association. If the peer is known to be there, it does not know the
+/// source of the packets: an address translator stands before an address that this endpoint listed, or the network does not work. Only a
+/// wildcard can then name the address.
+pub(super) fn on_path_doubtful(association: &mut Association, now: Timestamp, id: PathId) {
+    let route = &association.paths.path(id).route;
+    let (local, remote) = (route.local, route.remote.ip());
+    let is_peer = association
+        .paths
+        .has_confirmed(|path| path.route.remote.ip() == remote);
+    let is_own = association.paths.has_confirmed(|path| path.route.local == local);
+    let requests = association
+        .addresses
+        .requests_mut()
+        .filter(|_| is_peer && !is_own);
+    if let (Some(requests), Some(local)) = (requests, local)
+        && requests.on_unknown(local)
+    {
+        association.advance_addresses(now);
+    } else {
+        pair_addresses(association, now);
+    }
+}
+
+/// A path begins at an address that this endpoint does not have any more: its packets leave from `local`. If another path does that already,
+/// it takes over.
+fn leave_local_address(association: &mut Association, now: Timestamp, id: PathId, local: IpAddr) {
+    association.sender.leave_path(&mut association.paths, id);
+    let Some(heir) = association.paths.twin(id, local) else {
+        association
+            .paths
+            .move_to(id, Some(local), &association.config, now);
+        return;
+    };
+    association.paths.take_over(heir, id);
+    association.receiver.forget_path(id);
+    association.control.forget_path(id);
+    association.paths.remove(id);
 }
 
 /// Requests of the peer (RFC 5061 §5.2).
@@ -454,7 +516,7 @@ impl Responder for PeerAddresses<'_> {
     }
 
     fn delete(&mut self, address: IpAddr) {
-        if let Some(path) = self.paths.forget_address(address) {
+        for path in self.paths.forget_address(address) {
             self.sender.leave_path(self.paths, path);
             self.receiver.forget_path(path);
             self.control.forget_path(path);
@@ -475,7 +537,7 @@ impl Responder for PeerAddresses<'_> {
     }
 
     fn prefer(&mut self, address: IpAddr) {
-        if let Some(path) = self.paths.find(None, address) {
+        if let Some(path) = self.paths.find(self.inbound.local, address) {
             self.paths.prefer(path);
             self.tell(AddressEvent::PeerPrimary { address, path });
         }

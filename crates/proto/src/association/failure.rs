@@ -4,6 +4,7 @@ use anabranch_wire::Tsn;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{Abort, Chunk};
 
+use super::addresses::on_path_doubtful;
 use super::{Association, ControlQueue, Notices, State};
 use crate::association_state::permit;
 use crate::controller::Controller;
@@ -62,6 +63,9 @@ impl Association {
             let sends_heartbeats = self.state.may(permit::HEARTBEAT);
             self.paths.on_doubted(now, id, sends_heartbeats);
             self.try_other_address(now, id);
+        }
+        if self.paths.path(id).is_doubtful() {
+            on_path_doubtful(self, now, id);
         }
         self.error_count += u32::from(counts_for_association);
         if self.error_count > self.config.retransmissions.association_max_retrans {
@@ -161,8 +165,10 @@ impl Association {
             let path = self.paths.path_mut(id);
             if path.on_denied() {
                 path.schedule_heartbeat(now, &mut self.random);
+                let remote = path.route.remote;
                 self.notices
-                    .tell_endpoint(EndpointEvent::PeerAddressDenied(path.route.remote));
+                    .tell_endpoint(EndpointEvent::PeerAddressDenied(remote));
+                on_path_doubtful(self, now, id);
             }
             return;
         }

@@ -274,6 +274,9 @@ impl Association {
             self.notices
                 .tell_endpoint(EndpointEvent::PeerAddressAdded(address));
         }
+        // The peer knows the addresses that this endpoint listed: each has a path at least, though the peer may have one address alone.
+        self.paths
+            .add_pairs(now, &self.config, &self.config.local_addresses);
     }
 
     /// Sends INIT or COOKIE ECHO and starts T1-init or T1-cookie. An INIT goes to the address that the application named.

@@ -36,6 +36,7 @@ impl Association {
             .chain([
                 self.state.request().and_then(Request::due),
                 self.addresses.requests().and_then(Requests::due),
+                self.addresses.requests().and_then(Requests::rest_ends),
                 self.ending.due(),
                 self.ending.idle_due(&self.state, self.sender.is_empty()),
                 self.reconfiguration.due(self.state.may(permit::EXCHANGE_DATA)),

@@ -40,6 +40,12 @@ impl Paths {
         self.iter().filter(|path| !path.route.removed)
     }
 
+    /// Whether there is such a path that was confirmed.
+    pub(crate) fn has_confirmed(&self, is_it: impl Fn(&Path) -> bool) -> bool {
+        let confirmed = |path: &&Path| path.state != PathState::Unconfirmed;
+        self.present().filter(confirmed).any(is_it)
+    }
+
     /// The number of paths that were not removed.
     pub(crate) fn present_count(&self) -> usize {
         self.present().count()
@@ -80,11 +86,21 @@ impl Paths {
         added
     }
 
-    /// The peer deleted an address (RFC 5061 §4.2.2). Returns its path, if it had one: the caller withdraws everything in flight there and
-    /// then calls [`Paths::remove`].
-    pub(crate) fn forget_address(&mut self, address: IpAddr) -> Option<PathId> {
+    /// The peer deleted an address (RFC 5061 §4.2.2). Returns its paths: the caller withdraws everything in flight there and then calls
+    /// [`Paths::remove`].
+    pub(crate) fn forget_address(&mut self, address: IpAddr) -> Vec<PathId> {
         self.forget_unused(address);
-        self.find(None, address)
+        let paths = self.present().filter(|path| path.route.remote.ip() == address);
+        paths.map(|path| path.id).collect()
+    }
+
+    /// The other path to the same address of the peer from this local address, if there is one.
+    pub(crate) fn twin(&self, id: PathId, local: IpAddr) -> Option<PathId> {
+        let remote = self.path(id).route.remote.ip();
+        let same = |path: &&Path| path.route.local == Some(local) && path.route.remote.ip() == remote;
+        self.present()
+            .find(|path| same(path) && path.id != id)
+            .map(|path| path.id)
     }
 
     /// Removes a path on which nothing is in flight.
@@ -103,6 +119,15 @@ impl Paths {
     pub(crate) fn move_to(&mut self, id: PathId, local: Option<IpAddr>, config: &Config, now: Timestamp) {
         let seed = self.next_seed(id);
         self.path_mut(id).move_to(local, config, now, seed);
+    }
+
+    /// A path takes over from another one to the same address of the peer, as that one would have moved: it counts as active if that one was
+    /// confirmed.
+    pub(crate) fn take_over(&mut self, heir: PathId, from: PathId) {
+        if self.path(from).state != PathState::Unconfirmed {
+            self.path_mut(heir).state = PathState::Active;
+            self.on_confirmed(heir);
+        }
     }
 
     /// The path of a packet that leaves from this local address: the one that data takes, if the address reaches it; otherwise another one.

@@ -6,6 +6,9 @@ use super::{Path, PathId, PathState, Paths};
 use crate::config::RetransmissionConfig;
 use crate::time::Timestamp;
 
+/// After this many heartbeats without an answer the local address of an unconfirmed path gets another path too.
+const DOUBTFUL: u32 = 2;
+
 impl Path {
     /// The path did not answer: counts an error. Returns whether the state changed.
     pub(crate) fn on_error(&mut self, limits: &RetransmissionConfig) -> bool {
@@ -36,6 +39,17 @@ impl Path {
             self.route.on_answer();
         }
         core::mem::replace(&mut self.state, PathState::Active) != PathState::Active
+    }
+
+    /// Whether the address of this path may never have been the peer's, or is out of reach: it never answered, and its error counter has
+    /// exceeded `Path.Max.Retrans` (§5.4).
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.state == PathState::Unconfirmed && self.error_count > self.parameters.max_retrans
+    }
+
+    /// Whether the address of this path may be out of reach: no heartbeat was ever answered, and several were sent.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.state == PathState::Unconfirmed && self.error_count >= DOUBTFUL
     }
 
     /// Whether the acknowledgement of data that was sent on several paths does not prove that this one works (RFC 7829 §3.2,

@@ -101,8 +101,7 @@ impl Path {
     /// unconfirmed and its error counter has not exceeded `Path.Max.Retrans` (§5.4).
     fn heartbeat_period(&self, jitter: f64) -> Option<Duration> {
         let rto = self.rtt.rto();
-        let has_hope = self.error_count <= self.parameters.max_retrans;
-        if self.state == PathState::Unconfirmed && has_hope {
+        if self.state == PathState::Unconfirmed && !self.is_hopeless() {
             return Some(rto);
         }
         let interval = self.parameters.heartbeat_interval;

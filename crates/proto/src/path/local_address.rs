@@ -3,7 +3,7 @@
 use core::cmp::Reverse;
 use std::net::{IpAddr, SocketAddr};
 
-use super::{PathId, Paths};
+use super::{Path, PathId, Paths};
 use crate::config::Config;
 use crate::inbound::Inbound;
 use crate::time::Timestamp;
@@ -42,6 +42,38 @@ impl Paths {
             if self.add(local, remote, config, now).is_some() {
                 added.push(remote);
             }
+        }
+        added
+    }
+
+    /// Adds a path from each of these local addresses that has none, or only doubtful ones: to the address of the peer that
+    /// [`Config::path_pairs`] names for it; otherwise to the one that shares most leading bits with it, among equals the one with the fewest
+    /// paths. Returns the new paths.
+    pub(crate) fn add_pairs(&mut self, now: Timestamp, config: &Config, locals: &[IpAddr]) -> Vec<PathId> {
+        let mut added = Vec::new();
+        for local in locals {
+            let hopeful: Vec<_> = self.present().filter(|path| !path.is_doubtful()).collect();
+            if hopeful.iter().any(|path| path.route.local == Some(*local)) {
+                continue;
+            }
+            let to = |remote: IpAddr| {
+                hopeful
+                    .iter()
+                    .filter(|path| path.route.remote.ip() == remote)
+                    .count()
+            };
+            let remotes = hopeful.iter().map(|path| path.route.remote);
+            let candidates = remotes.filter_map(|remote| {
+                let common = common_bits(*local, remote.ip())?;
+                Some((Reverse(common), to(remote.ip()), remote))
+            });
+            let best = candidates.min_by_key(|(common, paths, _)| (*common, *paths));
+            let named = |path: &&&Path| config.names_pair(*local, path.route.remote.ip());
+            let named = hopeful.iter().find(named).map(|path| path.route.remote);
+            let pair = named
+                .or(best.map(|(.., remote)| remote))
+                .map(|remote| (*local, remote));
+            added.extend(pair.and_then(|pair| self.add_pair(pair, config, now)));
         }
         added
     }

@@ -94,7 +94,7 @@ impl Paths {
     }
 
     /// Adds a path to another address of the peer, unless the address is known, the limit is reached, or no local address can be used with
-    /// it; returns the new path.
+    /// it; returns the new path. An address without a path is kept, to be known too.
     pub(crate) fn add(
         &mut self,
         local: Option<IpAddr>,
@@ -105,11 +105,25 @@ impl Paths {
         if self.knows(remote.ip()) {
             return None;
         }
-        let Some(id) = self.free_number(config).filter(|_| local.is_some()) else {
+        let added = local.and_then(|local| self.add_pair((local, remote), config, now));
+        if added.is_none() {
             self.unused.push(remote.ip());
+        }
+        added
+    }
+
+    /// Adds a path from a local address to an address of the peer, unless there is one or the limit is reached.
+    pub(super) fn add_pair(
+        &mut self,
+        (local, remote): (IpAddr, SocketAddr),
+        config: &Config,
+        now: Timestamp,
+    ) -> Option<PathId> {
+        if self.has_pair(local, remote.ip()) {
             return None;
-        };
-        let mut path = Path::new(id, local, remote, config, now, self.next_seed(id));
+        }
+        let id = self.free_number(config)?;
+        let mut path = Path::new(id, Some(local), remote, config, now, self.next_seed(id));
         if self.all.iter().any(|other| other.flight.is_named()) {
             path.flight.name();
         }
@@ -211,6 +225,12 @@ impl Paths {
     /// Whether this is an address of the peer, with or without a path.
     pub(crate) fn knows(&self, remote: IpAddr) -> bool {
         self.find(None, remote).is_some() || self.unused.contains(&remote)
+    }
+
+    /// Whether there is a path between these addresses.
+    pub(crate) fn has_pair(&self, local: IpAddr, remote: IpAddr) -> bool {
+        let is_pair = |path: &Path| path.route.local == Some(local) && path.route.remote.ip() == remote;
+        self.present().any(is_pair)
     }
 
     /// Whether the peer only listed the address of this path. The first path has an address that set-up used (§5.4).

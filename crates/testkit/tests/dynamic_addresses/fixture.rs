@@ -83,6 +83,8 @@ pub(crate) struct Roaming {
     translator: Option<Translator>,
     wire: VecDeque<(Timestamp, End, Packet)>,
     pub(crate) observer: Option<Observer>,
+    /// An address of the client that reaches nobody until a time.
+    dead: Option<(IpAddr, Timestamp)>,
     ids: [Option<AssociationId>; 2],
     /// The events of both ends.
     pub(crate) events: [Vec<Event>; 2],
@@ -124,6 +126,7 @@ impl Roaming {
             translator: None,
             wire: VecDeque::new(),
             observer: None,
+            dead: None,
             ids: [None, None],
             events: [Vec::new(), Vec::new()],
             arrivals: [Vec::new(), Vec::new()],
@@ -219,6 +222,11 @@ impl Roaming {
         }));
     }
 
+    /// Loses all packets from an address of the client until this time, and those to it.
+    pub(crate) fn lose_from(&mut self, address: IpAddr, until: Timestamp) {
+        self.dead = Some((address, until));
+    }
+
     /// Sends a numbered message of this many bytes.
     pub(crate) fn send(&mut self, end: End, size: usize) {
         let number = self.next[end as usize];
@@ -297,7 +305,8 @@ impl Roaming {
             let has = self.has.contains(&packet.source.ip());
             self.note(from, &packet, if has { "" } else { "   ✗ no such address" });
             self.sent.push((self.now, from, packet.clone()));
-            if !has {
+            let is_dead = |(address, until)| packet.source.ip() == address && self.now < until;
+            if !has || self.dead.is_some_and(is_dead) {
                 return;
             }
             if let Some(translator) = &mut self.translator {

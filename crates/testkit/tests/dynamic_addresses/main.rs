@@ -3,5 +3,6 @@
 mod attacks;
 mod fixture;
 mod multihomed;
+mod pairs;
 mod roaming;
 mod rules;

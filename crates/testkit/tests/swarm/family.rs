@@ -121,6 +121,8 @@ fn known(pair: &mut Pair, side: Side) -> (Vec<IpAddr>, Vec<IpAddr>) {
     let mut known: Vec<_> = paths.iter().map(|path| path.remote.ip()).collect();
     wanted.sort_unstable();
     known.sort_unstable();
+    // Several paths may lead to one address.
+    known.dedup();
     (wanted, known)
 }
 

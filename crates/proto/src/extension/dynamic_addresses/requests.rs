@@ -1,6 +1,7 @@
 //! The requests of this endpoint (RFC 5061 §5.1): the addresses that it should have, those that the peer knows, and the ASCONF that makes
 //! the second list equal the first. One ASCONF is outstanding at a time, and T4-rto retransmits it unchanged.
 
+use core::time::Duration;
 use std::net::IpAddr;
 
 use anabranch_wire::cause::Causes;
@@ -10,6 +11,11 @@ use anabranch_wire::parameter::{AddressAction, Parameter, ParametersBuilder};
 use crate::path::PathId;
 use crate::time::Timestamp;
 
+/// How many times a request to add an address leaves from that address before it leaves from one that works: nothing is added then, and the
+/// next request need not wait longer. RFC 5061 §5.1 permits one outstanding ASCONF.
+const MOST_FROM_NEW: u32 = 2;
+/// How long a new address rests at first after nothing reached the peer from there.
+const FIRST_REST: Duration = Duration::from_secs(1);
 /// How many times the addresses are told anew after one call of the application.
 const MOST_RENEWALS: u32 = 3;
 /// The most local addresses of an association.
@@ -65,6 +71,19 @@ struct Outstanding {
     /// When T4-rto expires.
     timer: Timestamp,
     retransmissions: u32,
+    /// The last transmission left from an address that the peer does not know, although others are usable: if no answer comes, nothing is
+    /// wrong with those.
+    from_new: bool,
+}
+
+/// An address from which nothing reached the peer.
+#[derive(Debug)]
+struct Rest {
+    address: IpAddr,
+    /// When it is added again; `None` if that is due.
+    until: Option<Timestamp>,
+    /// How often it has rested.
+    times: u32,
 }
 
 /// An ASCONF to be sent, and where from.
@@ -91,6 +110,7 @@ pub(crate) struct Requests {
     primary: Option<IpAddr>,
     /// Addresses whose change the peer refused: no second request until the application changes its list.
     refused: Vec<IpAddr>,
+    rests: Vec<Rest>,
     /// How many times more the addresses are told anew, because the peer did not know the source of a wildcard.
     renewals: u32,
     outstanding: Option<Outstanding>,
@@ -110,6 +130,7 @@ impl Requests {
             successor: None,
             primary: None,
             refused: Vec::new(),
+            rests: Vec::new(),
             renewals: MOST_RENEWALS,
             outstanding: None,
             is_stopped: false,
@@ -132,6 +153,7 @@ impl Requests {
         self.successor = None;
         self.wanted = addresses;
         self.refused.clear();
+        self.rests.clear();
         self.renewals = MOST_RENEWALS;
         let wanted = &self.wanted;
         self.primary = self.primary.filter(|address| wanted.contains(address));
@@ -152,13 +174,51 @@ impl Requests {
         self.successor = Some((address, false));
     }
 
-    /// A HEARTBEAT arrived at this local address. Returns whether the addresses changed.
+    /// A HEARTBEAT arrived at this local address. Returns whether the addresses changed, or a request is due.
     pub(crate) fn on_heartbeat(&mut self, local: Option<IpAddr>) -> bool {
+        let works = self.end_rests(|rest| Some(rest.address) == local);
         let Some((successor, is_tested)) = &mut self.successor else {
-            return false;
+            return works;
         };
         *is_tested |= local.is_none_or(|local| local == *successor);
-        self.succeed()
+        self.succeed() || works
+    }
+
+    /// Addresses that have rested are added again. Returns whether there are such.
+    pub(crate) fn on_time(&mut self, now: Timestamp) -> bool {
+        self.end_rests(|rest| rest.until.is_some_and(|until| until <= now))
+    }
+
+    fn end_rests(&mut self, of: impl Fn(&Rest) -> bool) -> bool {
+        let due = self.rests.iter_mut().filter(|rest| of(rest));
+        due.filter_map(|rest| rest.until.take()).count() > 0
+    }
+
+    /// Nothing reached the peer from this address: it rests, each time twice as long, at most this long.
+    fn rest(&mut self, address: IpAddr, now: Timestamp, longest: Duration) {
+        let place = self.rests.iter().position(|rest| rest.address == address);
+        let place = place.unwrap_or_else(|| {
+            self.rests.push(Rest {
+                address,
+                until: None,
+                times: 0,
+            });
+            self.rests.len() - 1
+        });
+        let rest = &mut self.rests[place];
+        let time = FIRST_REST.saturating_mul(1 << rest.times.min(16));
+        rest.until = Some(now + time.min(longest));
+        rest.times += 1;
+    }
+
+    /// When the first address has rested, if no request is outstanding.
+    pub(crate) fn rest_ends(&self) -> Option<Timestamp> {
+        let idle = self.outstanding.is_none() && !self.is_stopped;
+        self.rests
+            .iter()
+            .filter(|_| idle)
+            .filter_map(|rest| rest.until)
+            .min()
     }
 
     /// The successor replaces the other addresses, if the peer knows it and has tested it.
@@ -172,6 +232,15 @@ impl Requests {
             }
             None => false,
         }
+    }
+
+    /// The peer does not know this address, although it was told. Returns whether it can be told by a wildcard, because it knows others.
+    pub(crate) fn on_unknown(&mut self, local: IpAddr) -> bool {
+        let told = self.wildcard && self.usable().iter().any(|one| *one != local);
+        if told {
+            self.local.retain(|one| *one != local);
+        }
+        told
     }
 
     /// Asks the peer to use this address as primary destination.
@@ -223,7 +292,10 @@ impl Requests {
             .iter()
             .filter(open)
             .filter(|one| !self.local.contains(one));
-        let adds: Vec<_> = adds.copied().filter(|address| reaches(*address)).collect();
+        let is_it = |rest: &Rest, address| rest.address == address && rest.until.is_some();
+        let rests = |address: &IpAddr| self.rests.iter().any(|rest| is_it(rest, *address));
+        let adds = adds.copied().filter(|address| !rests(address));
+        let adds: Vec<_> = adds.filter(|address| reaches(*address)).collect();
         let deletes = self
             .local
             .iter()
@@ -285,6 +357,7 @@ impl Requests {
     }
 
     fn build(&mut self, source: IpAddr, changes: &[(AddressAction, IpAddr)]) -> Sending {
+        let usable = self.usable();
         let unspecified = match source {
             IpAddr::V4(_) => IpAddr::from([0; 4]),
             IpAddr::V6(_) => IpAddr::from([0; 16]),
@@ -331,6 +404,7 @@ impl Requests {
             path: PathId(0),
             timer: Timestamp::ZERO,
             retransmissions: 0,
+            from_new: !usable.is_empty() && !usable.contains(&source),
         });
         Sending { asconf, source }
     }
@@ -342,6 +416,24 @@ impl Requests {
             outstanding.path = path;
             outstanding.timer = timer;
         }
+    }
+
+    /// Whether the last transmission left from a new address, although others work: T4-rto says nothing about these.
+    pub(crate) fn is_from_new(&self) -> bool {
+        self.outstanding
+            .as_ref()
+            .is_some_and(|outstanding| outstanding.from_new)
+    }
+
+    /// How long T4-rto runs if the path of the request has this RTO. That of a new address is not known, so that it backs off here.
+    pub(crate) fn wait(&self, rto: Duration) -> Duration {
+        let new = self
+            .outstanding
+            .as_ref()
+            .filter(|outstanding| outstanding.from_new);
+        rto * new.map_or(1, |outstanding| {
+            1 << outstanding.retransmissions.min(MOST_FROM_NEW)
+        })
     }
 
     /// T4-rto expired: the same ASCONF again (§5.1 B4), from an address that this endpoint still has.
@@ -358,9 +450,11 @@ impl Requests {
             .map(|change| change.address)
             .filter(|one| wanted.contains(one));
         let first = outstanding.wildcard_source.filter(|one| wanted.contains(one));
+        let gives_up = outstanding.retransmissions >= MOST_FROM_NEW && !usable.is_empty();
+        let first = first.filter(|one| !gives_up || usable.contains(one));
         let candidates = first
             .into_iter()
-            .chain(usable)
+            .chain(usable.iter().copied())
             .chain(added)
             .chain(wanted.iter().copied());
         let candidates: Vec<_> = candidates.filter(|address| reaches(*address)).collect();
@@ -372,6 +466,7 @@ impl Requests {
         let allowed = candidates.iter().copied().find(|address| !deletes(address));
         let source = allowed.or(candidates.first().copied())?;
         outstanding.from_deleted |= deletes(&source);
+        outstanding.from_new = !usable.is_empty() && !usable.contains(&source);
         let differs = outstanding.wildcard_source.is_some_and(|first| first != source);
         if differs && !outstanding.other_sources.contains(&source) {
             outstanding.other_sources.push(source);
@@ -382,8 +477,9 @@ impl Requests {
         })
     }
 
-    /// An ASCONF-ACK arrived (§5.1 A5 to A8).
-    pub(crate) fn on_ack(&mut self, ack: &AsconfAck) -> AckVerdict {
+    /// An ASCONF-ACK arrived (§5.1 A5 to A8). A new address from which nothing reached the peer rests, for
+    /// `longest_rest` at most, before it is added again.
+    pub(crate) fn on_ack(&mut self, ack: &AsconfAck, now: Timestamp, longest_rest: Duration) -> AckVerdict {
         let distance = ack.serial.wrapping_sub(self.next_serial).cast_signed();
         if distance >= 0 {
             return AckVerdict::Illegal;
@@ -394,6 +490,13 @@ impl Requests {
         };
         let mut outcomes = Vec::new();
         let is_ambiguous = !outstanding.other_sources.is_empty();
+        let gave_up = outstanding.retransmissions >= MOST_FROM_NEW && !self.usable().is_empty();
+        if is_ambiguous && gave_up {
+            let source = outstanding.wildcard_source;
+            source
+                .into_iter()
+                .for_each(|source| self.rest(source, now, longest_rest));
+        }
         let before = self.local.clone();
         let mut is_unknown = false;
         let results = Results::of(ack, &outstanding.changes);
@@ -440,6 +543,7 @@ impl Requests {
             }
             AddressAction::Add if self.local.contains(&address) => None,
             AddressAction::Add => {
+                self.rests.retain(|rest| rest.address != address);
                 self.doubtful.retain(|one| *one != address);
                 self.local.push(address);
                 self.succeed();

@@ -1,5 +1,6 @@
 //! The rules of RFC 5061 §5 for requests and responses, without an association around them.
 
+use core::time::Duration;
 use std::net::IpAddr;
 
 use anabranch_wire::cause::{Cause, Causes};
@@ -17,6 +18,7 @@ const B: IpAddr = ip(2);
 const C: IpAddr = ip(3);
 const UNSPECIFIED: IpAddr = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
 const ROOM: usize = 1000;
+const LONGEST: Duration = Duration::from_secs(30);
 
 const fn ip(last: u8) -> IpAddr {
     IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, last))
@@ -93,7 +95,7 @@ fn one_asconf_is_outstanding_and_serial_numbers_begin_at_the_initial_tsn() {
     requests.want(vec![A, B, C]);
     assert_eq!(next(&mut requests), None, "§5.1 A3, C1");
     assert_eq!(
-        outcomes(requests.on_ack(&ack(100, &[]))),
+        outcomes(requests.on_ack(&ack(100, &[]), Timestamp::ZERO, LONGEST)),
         [Outcome::Added(B)],
         "§5.1 A8"
     );
@@ -120,13 +122,13 @@ fn a_retransmission_is_the_same_chunk_and_gives_no_round_trip_time() {
     );
     let second = requests.again(|_| true).expect("it is outstanding");
     assert_eq!(second, first, "§5.1 B4");
-    let AckVerdict::Answer { sample, .. } = requests.on_ack(&ack(100, &[])) else {
+    let AckVerdict::Answer { sample, .. } = requests.on_ack(&ack(100, &[]), Timestamp::ZERO, LONGEST) else {
         panic!("an answer")
     };
     assert_eq!((sample, requests.due()), (None, None));
     requests.want(vec![A]);
     next(&mut requests).expect("B goes");
-    let AckVerdict::Answer { sample, .. } = requests.on_ack(&ack(101, &[])) else {
+    let AckVerdict::Answer { sample, .. } = requests.on_ack(&ack(101, &[]), Timestamp::ZERO, LONGEST) else {
         panic!("an answer")
     };
     assert_eq!(sample, Some((PathId(0), Timestamp::from_millis(1))));
@@ -135,17 +137,42 @@ fn a_retransmission_is_the_same_chunk_and_gives_no_round_trip_time() {
 #[test]
 fn acknowledgements_of_other_asconfs() {
     let mut requests = requests(&[A], false);
-    assert_eq!(requests.on_ack(&ack(100, &[])), AckVerdict::Illegal, "§5.3 F0");
-    assert_eq!(requests.on_ack(&ack(99, &[])), AckVerdict::Old);
+    assert_eq!(
+        requests.on_ack(&ack(100, &[]), Timestamp::ZERO, LONGEST),
+        AckVerdict::Illegal,
+        "§5.3 F0"
+    );
+    assert_eq!(
+        requests.on_ack(&ack(99, &[]), Timestamp::ZERO, LONGEST),
+        AckVerdict::Old
+    );
     requests.want(vec![A, B]);
     next(&mut requests).expect("B is new");
-    assert_eq!(requests.on_ack(&ack(101, &[])), AckVerdict::Illegal);
-    assert_eq!(requests.on_ack(&ack(99, &[])), AckVerdict::Old);
-    assert_eq!(outcomes(requests.on_ack(&ack(100, &[]))), [Outcome::Added(B)]);
-    assert_eq!(requests.on_ack(&ack(100, &[])), AckVerdict::Old);
+    assert_eq!(
+        requests.on_ack(&ack(101, &[]), Timestamp::ZERO, LONGEST),
+        AckVerdict::Illegal
+    );
+    assert_eq!(
+        requests.on_ack(&ack(99, &[]), Timestamp::ZERO, LONGEST),
+        AckVerdict::Old
+    );
+    assert_eq!(
+        outcomes(requests.on_ack(&ack(100, &[]), Timestamp::ZERO, LONGEST)),
+        [Outcome::Added(B)]
+    );
+    assert_eq!(
+        requests.on_ack(&ack(100, &[]), Timestamp::ZERO, LONGEST),
+        AckVerdict::Old
+    );
     let half = 100_u32.wrapping_add(1 << 31);
-    assert_eq!(requests.on_ack(&ack(half, &[])), AckVerdict::Illegal);
-    assert_eq!(requests.on_ack(&ack(half.wrapping_add(1), &[])), AckVerdict::Old);
+    assert_eq!(
+        requests.on_ack(&ack(half, &[]), Timestamp::ZERO, LONGEST),
+        AckVerdict::Illegal
+    );
+    assert_eq!(
+        requests.on_ack(&ack(half.wrapping_add(1), &[]), Timestamp::ZERO, LONGEST),
+        AckVerdict::Old
+    );
 }
 
 #[test]
@@ -161,7 +188,7 @@ fn an_address_is_replaced_in_one_asconf() {
         "§5.3 F5"
     );
     assert!(requests.is_leaving(A) && !requests.is_leaving(B), "§5.3 F4");
-    let done = outcomes(requests.on_ack(&ack(100, &[])));
+    let done = outcomes(requests.on_ack(&ack(100, &[]), Timestamp::ZERO, LONGEST));
     assert_eq!(done, [Outcome::Added(B), Outcome::Removed(A)]);
     assert!(!requests.is_between_addresses() && !requests.is_leaving(A));
     assert_eq!(requests.usable(), [B]);
@@ -189,25 +216,34 @@ fn wildcards_stand_for_the_source() {
         "RFC 6951 §5.7"
     );
     assert_eq!(changes(&add.asconf), [(AddressAction::Add, UNSPECIFIED)]);
-    assert_eq!(outcomes(requests.on_ack(&ack(100, &[]))), [Outcome::Added(B)]);
+    assert_eq!(
+        outcomes(requests.on_ack(&ack(100, &[]), Timestamp::ZERO, LONGEST)),
+        [Outcome::Added(B)]
+    );
     requests.ask_primary(B);
     let primary = next(&mut requests).expect("B is to be primary");
     assert_eq!(
         (primary.source, changes(&primary.asconf)),
         (B, vec![(AddressAction::SetPrimary, UNSPECIFIED)])
     );
-    assert_eq!(outcomes(requests.on_ack(&ack(101, &[]))), []);
+    assert_eq!(
+        outcomes(requests.on_ack(&ack(101, &[]), Timestamp::ZERO, LONGEST)),
+        []
+    );
     requests.want(vec![B]);
     let delete = next(&mut requests).expect("A goes");
     assert_eq!(
         (delete.source, changes(&delete.asconf)),
         (B, vec![(AddressAction::Delete, UNSPECIFIED)])
     );
-    assert_eq!(outcomes(requests.on_ack(&ack(102, &[]))), [Outcome::Removed(A)]);
+    assert_eq!(
+        outcomes(requests.on_ack(&ack(102, &[]), Timestamp::ZERO, LONGEST)),
+        [Outcome::Removed(A)]
+    );
     // A change of the only address, and one wildcard for several old addresses.
     requests.want(vec![B, C]);
     next(&mut requests).expect("C is new");
-    requests.on_ack(&ack(103, &[]));
+    requests.on_ack(&ack(103, &[]), Timestamp::ZERO, LONGEST);
     requests.want(vec![A]);
     let replace = next(&mut requests).expect("A replaces B and C");
     let both = [
@@ -215,7 +251,7 @@ fn wildcards_stand_for_the_source() {
         (AddressAction::Delete, UNSPECIFIED),
     ];
     assert_eq!((replace.source, changes(&replace.asconf)), (A, both.to_vec()));
-    let done = outcomes(requests.on_ack(&ack(104, &[])));
+    let done = outcomes(requests.on_ack(&ack(104, &[]), Timestamp::ZERO, LONGEST));
     assert_eq!(
         done,
         [Outcome::Added(A), Outcome::Removed(B), Outcome::Removed(C)]
@@ -230,19 +266,22 @@ fn the_successor_replaces_all_others_when_the_peer_knows_it() {
         let add = next(&mut requests).expect("C is new");
         assert_eq!(changes(&add.asconf).len(), 1);
         assert_eq!(requests.usable(), [A, B], "nothing is broken before it is made");
-        assert_eq!(outcomes(requests.on_ack(&ack(100, &[]))), [Outcome::Added(C)]);
+        assert_eq!(
+            outcomes(requests.on_ack(&ack(100, &[]), Timestamp::ZERO, LONGEST)),
+            [Outcome::Added(C)]
+        );
         assert!(!requests.on_heartbeat(Some(A)));
         assert_eq!(requests.usable(), [A, B, C], "the peer has not tested C yet");
         assert!(requests.on_heartbeat(Some(C)) && !requests.on_heartbeat(Some(C)));
         assert_eq!((requests.usable(), requests.wanted()), (vec![C], &[C][..]));
         let delete = next(&mut requests).expect("A and B go");
         assert_eq!(delete.source, C);
-        let done = outcomes(requests.on_ack(&ack(101, &[])));
+        let done = outcomes(requests.on_ack(&ack(101, &[]), Timestamp::ZERO, LONGEST));
         assert_eq!(done, [Outcome::Removed(A), Outcome::Removed(B)]);
         // An address that the peer knows already.
         requests.want(vec![A, C]);
         next(&mut requests).expect("A is new");
-        requests.on_ack(&ack(102, &[]));
+        requests.on_ack(&ack(102, &[]), Timestamp::ZERO, LONGEST);
         requests.replace_all(A);
         assert_eq!(requests.usable(), [A]);
     }
@@ -265,14 +304,20 @@ fn an_addition_from_another_source_than_the_first_is_requested_again() {
     let again = requests.again(|_| true).expect("it is outstanding");
     assert_eq!(again.source, C, "B is gone");
     // The peer may have added B or C.
-    assert_eq!(outcomes(requests.on_ack(&ack(100, &[]))), [Outcome::Removed(A)]);
+    assert_eq!(
+        outcomes(requests.on_ack(&ack(100, &[]), Timestamp::ZERO, LONGEST)),
+        [Outcome::Removed(A)]
+    );
     let next = next(&mut requests).expect("C once more, and B if the peer knows it");
     let both = [
         (AddressAction::Add, UNSPECIFIED),
         (AddressAction::Delete, UNSPECIFIED),
     ];
     assert_eq!((next.source, changes(&next.asconf)), (C, both.to_vec()));
-    assert_eq!(outcomes(requests.on_ack(&ack(101, &[]))), [Outcome::Added(C)]);
+    assert_eq!(
+        outcomes(requests.on_ack(&ack(101, &[]), Timestamp::ZERO, LONGEST)),
+        [Outcome::Added(C)]
+    );
     assert_eq!(requests.next(|_| true), None);
 }
 
@@ -287,7 +332,7 @@ fn after_an_error_only_reported_successes_count() {
     let mut one = requests(&[A], false);
     let ids = four(&mut one);
     let success = Parameter::AsconfSuccess { correlation: ids[3] };
-    let verdict = one.on_ack(&ack(100, &[shortage(ids[1]), success]));
+    let verdict = one.on_ack(&ack(100, &[shortage(ids[1]), success]), Timestamp::ZERO, LONGEST);
     let expected = [
         Outcome::Added(ip(11)),
         Outcome::Refused(ip(12), 0xA1),
@@ -307,7 +352,11 @@ fn a_peer_that_understands_no_asconf_gets_no_more() {
     let mut one = requests(&[A], false);
     one.want(vec![A, B]);
     let sending = next(&mut one).expect("B is new");
-    one.on_ack(&ack(100, &[unrecognized(correlations(&sending.asconf)[0])]));
+    one.on_ack(
+        &ack(100, &[unrecognized(correlations(&sending.asconf)[0])]),
+        Timestamp::ZERO,
+        LONGEST,
+    );
     assert!(one.is_stopped(), "§5.3 F3a");
     one.want(vec![A, C]);
     assert_eq!(next(&mut one), None);
@@ -315,7 +364,11 @@ fn a_peer_that_understands_no_asconf_gets_no_more() {
     let mut one = requests(&[A, B], false);
     one.ask_primary(B);
     let sending = next(&mut one).expect("B is to be primary");
-    one.on_ack(&ack(100, &[unrecognized(correlations(&sending.asconf)[0])]));
+    one.on_ack(
+        &ack(100, &[unrecognized(correlations(&sending.asconf)[0])]),
+        Timestamp::ZERO,
+        LONGEST,
+    );
     assert!(!one.is_stopped());
     // §5.1 A9.
     one.want(vec![A]);

@@ -1,0 +1,189 @@
+//! Several local addresses and one address of the peer: each pair is a path.
+
+use core::time::Duration;
+
+use anabranch_proto::{AddressEvent, Config, DynamicAddressConfig, MultipathMode, PathState, PathStats};
+use anabranch_testkit::with;
+
+use super::fixture::*;
+
+fn multipath(mode: MultipathMode) -> Config {
+    with(dynamic().with_fast_failover(), |config| {
+        config.multipath.mode = mode
+    })
+}
+
+/// Bytes of user data that an end sent on each active path. The network has no limit of its rate, so that the windows decide.
+fn carried(roaming: &mut Roaming, end: End) -> Vec<u64> {
+    let paths = roaming.association(end).stats().paths;
+    let active = paths.iter().filter(|path| path.state == PathState::Active);
+    active.map(|path| path.data_bytes_sent).collect()
+}
+
+/// Whether so many paths carry data.
+fn carry(roaming: &mut Roaming, end: End, paths: usize) -> bool {
+    let carried = carried(roaming, end);
+    carried.len() == paths && carried.iter().all(|bytes| *bytes >= 50_000)
+}
+
+/// Both ends send much more than one path takes at once.
+fn send_much(roaming: &mut Roaming, rounds: u32) {
+    for _ in 0..rounds {
+        for _ in 0..20 {
+            roaming.send(End::Client, 1000);
+            roaming.send(End::Server, 1000);
+        }
+        roaming.run(10 * MS);
+    }
+}
+
+// A client with two networks, each behind a translator, and a server with one address.
+#[test]
+fn two_networks_behind_translators_carry_data_to_one_server() {
+    for mode in [MultipathMode::Cmt, MultipathMode::Eca] {
+        let config = multipath(mode);
+        let roaming = Roaming::new([config.clone(), config], 1);
+        let mut roaming = roaming.behind_translator().connect();
+        roaming.move_to(&[WIFI, MOBILE], true);
+        roaming.run(200 * MS);
+        let events = roaming.address_events(End::Client);
+        assert_eq!(events, [AddressEvent::LocalAdded(MOBILE)]);
+        let pairs = [(Some(WIFI), SERVER), (Some(MOBILE), SERVER)];
+        assert_eq!(roaming.paths(End::Client), pairs);
+        send_much(&mut roaming, 200);
+        for end in [End::Client, End::Server] {
+            assert!(carry(&mut roaming, end, 2), "{mode:?} {end:?}");
+        }
+        roaming.run(2000 * MS);
+        roaming.expect_complete(End::Server);
+        roaming.expect_complete(End::Client);
+    }
+}
+
+// The client lists both addresses in its INIT, which the server cannot reach. It finds out, and adds the second one by a wildcard.
+#[test]
+fn listed_addresses_behind_translators_are_added_again() {
+    let server = multipath(MultipathMode::Cmt);
+    let client = with(server.clone(), |config| {
+        config.local_addresses = vec![WIFI, MOBILE]
+    });
+    let mut roaming = Roaming::new([client, server], 1).behind_translator();
+    roaming.has = vec![WIFI, MOBILE];
+    let mut roaming = roaming.connect();
+    let pairs = [(Some(WIFI), SERVER), (Some(MOBILE), SERVER)];
+    assert_eq!(roaming.paths(End::Client), pairs);
+    roaming.run(3000 * MS);
+    assert_eq!(roaming.paths(End::Client), pairs);
+    send_much(&mut roaming, 200);
+    for end in [End::Client, End::Server] {
+        assert!(carry(&mut roaming, end, 2), "{end:?}");
+    }
+    roaming.run(2000 * MS);
+    roaming.expect_complete(End::Server);
+    roaming.expect_complete(End::Client);
+}
+
+// A third network joins, and the first one is pulled: the device says so. A wildcard cannot tell the server which of three addresses is gone
+// (RFC 5061 §4.2.2): it finds out by its timers.
+#[test]
+fn networks_join_and_leave() {
+    let config = multipath(MultipathMode::Cmt);
+    let roaming = Roaming::new([config.clone(), config], 1);
+    let mut roaming = roaming.behind_translator().connect();
+    roaming.move_to(&[WIFI, MOBILE], true);
+    roaming.run(200 * MS);
+    send_much(&mut roaming, 50);
+    roaming.move_to(&[WIFI, MOBILE, CABLE], true);
+    send_much(&mut roaming, 50);
+    assert_eq!(carried(&mut roaming, End::Client).len(), 3);
+    roaming.move_to(&[MOBILE, CABLE], true);
+    send_much(&mut roaming, 50);
+    roaming.run(60_000 * MS);
+    let pairs = [(Some(MOBILE), SERVER), (Some(CABLE), SERVER)];
+    assert_eq!(roaming.paths(End::Client), pairs);
+    roaming.expect_complete(End::Server);
+    roaming.expect_complete(End::Client);
+    assert!(roaming.longest_pause(End::Server) < 250 * MS + 2 * 2 * DELAY);
+}
+
+// Nothing gets through a new network for 20 s. RFC 5061 allows one outstanding ASCONF and counts each expiry of T4-rto (§5.1 A3, B2).
+#[test]
+fn a_dead_network_neither_ends_nor_delays_the_association() {
+    let config = with(multipath(MultipathMode::Cmt), |config| {
+        config.retransmissions.association_max_retrans = 2;
+        config.retransmissions.path_max_retrans = 2;
+    });
+    let roaming = Roaming::new([config.clone(), config], 1);
+    let mut roaming = roaming.behind_translator().connect();
+    let dead = roaming.now + Duration::from_secs(20);
+    roaming.move_to(&[WIFI, MOBILE], true);
+    roaming.lose_from(MOBILE, dead);
+    for _ in 0..600 {
+        roaming.send(End::Client, 1000);
+        roaming.run(5 * MS);
+    }
+    // The request for another network need not wait for the dead one.
+    roaming.move_to(&[WIFI, MOBILE, CABLE], true);
+    roaming.run(5000 * MS);
+    assert_eq!(
+        roaming.address_events(End::Client),
+        [AddressEvent::LocalAdded(CABLE)]
+    );
+    for _ in 0..600 {
+        roaming.send(End::Client, 1000);
+        roaming.run(5 * MS);
+    }
+    let is_sound = |path: &PathStats| path.state == PathState::Active && path.timeouts == 0;
+    let paths = roaming.association(End::Client).stats().paths;
+    assert!(paths.len() == 2 && paths.iter().all(is_sound), "{paths:?}");
+    // It works in the end, and is added.
+    roaming.run(45_000 * MS);
+    let events = roaming.address_events(End::Client);
+    assert_eq!(
+        events.last(),
+        Some(&AddressEvent::LocalAdded(MOBILE)),
+        "{}",
+        roaming.tail()
+    );
+    roaming.expect_complete(End::Server);
+}
+
+// Without dynamic addresses the INIT lists the addresses of the client.
+#[test]
+fn listed_addresses_have_a_path_each_to_the_only_address_of_the_server() {
+    let server = with(multipath(MultipathMode::Cmt), |config| {
+        config.dynamic_addresses = None
+    });
+    let client = with(server.clone(), |config| {
+        config.local_addresses = vec![WIFI, MOBILE]
+    });
+    let mut roaming = Roaming::new([client, server], 1);
+    roaming.has = vec![WIFI, MOBILE];
+    let mut roaming = roaming.connect();
+    send_much(&mut roaming, 200);
+    for end in [End::Client, End::Server] {
+        assert!(carry(&mut roaming, end, 2), "{end:?}");
+    }
+    roaming.run(2000 * MS);
+    roaming.expect_complete(End::Server);
+    roaming.expect_complete(End::Client);
+}
+
+// The peer does not know dynamic addresses.
+#[test]
+fn a_peer_without_dynamic_addresses_has_one_path() {
+    let server = with(multipath(MultipathMode::Cmt), |config| {
+        config.dynamic_addresses = None
+    });
+    let client = with(server.clone(), |config| {
+        config.dynamic_addresses = Some(DynamicAddressConfig::default())
+    });
+    let mut roaming = Roaming::new([client, server], 1).connect();
+    let now = roaming.now;
+    let added = roaming
+        .association(End::Client)
+        .local_addresses()
+        .add(now, MOBILE);
+    assert!(added.is_err());
+    assert_eq!(roaming.paths(End::Client).len(), 1);
+}
