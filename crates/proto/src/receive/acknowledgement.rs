@@ -5,7 +5,7 @@ use anabranch_wire::Tsn;
 use anabranch_wire::chunk::{GapAckBlock, NrSackWriter, Sack};
 
 use super::ack_timing::AckTiming;
-use super::renege::Renegable;
+use super::renegable::Renegable;
 use super::tsn_tracker::TsnTracker;
 use crate::config::SackConfig;
 use crate::extension::eca::Arrivals;

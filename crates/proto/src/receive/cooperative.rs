@@ -4,7 +4,7 @@ use anabranch_wire::chunk::{AckPolicy, CoopSackWriter, GapAckBlock, PathReportWr
 
 use super::ack_timing::Urgency;
 use super::acknowledgement::Acknowledger;
-use super::renege::Renegable;
+use super::renegable::Renegable;
 use super::tsn_tracker::TsnTracker;
 use super::{Fragment, Receiver, Verdict};
 use crate::path::PathId;

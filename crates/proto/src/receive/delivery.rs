@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_wire::{Ssn, StreamId};
 
-use super::Fragment;
+use super::held::Held;
 use super::load::{Load, SKIPPED};
 use super::ready::{Ready, ReadyQueue};
 use super::receive_window::ReceiveWindow;
-use super::renege::Renegable;
-use crate::message::MessagePart;
+use super::renegable::Renegable;
 use crate::paged::Paged;
+#[cfg(test)]
 use crate::seq::ExtendedTsn;
 
 /// One inbound stream. A peer may use 65,535 of them, so it is small.
@@ -20,54 +20,6 @@ struct InboundStream {
     next: u16,
     /// Whether the stream is in [`InboundStreams::used`].
     used: bool,
-}
-
-/// A message, or a part of one, and what its chunks cost.
-#[derive(Debug)]
-pub(super) struct Held {
-    pub(super) part: MessagePart,
-    /// Its first TSN.
-    pub(super) first: ExtendedTsn,
-    pub(super) chunks: u32,
-    /// As in [`Load`].
-    kept: u32,
-}
-
-impl Held {
-    pub(super) fn new(part: MessagePart, first: ExtendedTsn, load: Load) -> Self {
-        Self {
-            part,
-            first,
-            chunks: load.chunks as u32,
-            kept: load.kept as u32,
-        }
-    }
-
-    /// A message that arrived in one chunk.
-    #[inline]
-    pub(super) fn whole(tsn: ExtendedTsn, fragment: Fragment, message: u64) -> Self {
-        let load = Load::of(&fragment);
-        let part = MessagePart {
-            stream: fragment.stream,
-            ppid: fragment.ppid,
-            unordered: fragment.unordered,
-            message,
-            beginning: true,
-            ending: true,
-            truncated: false,
-            payload: fragment.payload.into(),
-        };
-        Self::new(part, tsn, load)
-    }
-
-    /// The cost of its chunks.
-    pub(super) fn load(&self) -> Load {
-        Load {
-            bytes: self.part.payload.len(),
-            kept: self.kept as usize,
-            chunks: self.chunks as usize,
-        }
-    }
 }
 
 /// Where complete messages go, and the limits that they count against.
@@ -299,6 +251,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::message::MessagePart;
 
     fn held(stream: u16, message: u64) -> Held {
         let part = MessagePart {

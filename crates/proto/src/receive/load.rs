@@ -3,7 +3,7 @@
 
 use core::ops::{AddAssign, SubAssign};
 
-use super::Fragment;
+use super::fragment::Fragment;
 
 /// Bytes that a chunk counts beyond the memory of its user data, and an incomplete message beyond its chunks: allocations, entries of trees
 /// that are half full or of queues that have just grown, and the run of its TSN. `the_overhead_covers_the_structures` compares the number with

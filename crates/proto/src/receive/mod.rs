@@ -6,8 +6,11 @@
 mod ack_timing;
 mod acknowledgement;
 mod cooperative;
+mod deferral;
 mod delivery;
 mod forward;
+mod fragment;
+mod held;
 pub(crate) mod interleaved;
 mod load;
 mod ready;
@@ -15,6 +18,7 @@ mod reassembly;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod reassembly_model;
 mod receive_window;
+mod renegable;
 mod renege;
 mod reset;
 mod sequential;
@@ -25,61 +29,27 @@ pub(crate) mod tsn_tracker_model;
 #[cfg(test)]
 mod tests;
 
-use anabranch_wire::{Ppid, StreamId, Tsn};
+use anabranch_wire::{StreamId, Tsn};
 use bytes::Bytes;
 
 use crate::config::{BufferConfig, Config, SackConfig};
-use crate::message::{MessagePart, NextItem, Payload, StreamItem};
+use crate::message::{MessagePart, NextItem, StreamItem};
 use crate::time::Timestamp;
 use crate::trace_event::TraceKind;
 use ack_timing::Urgency;
 use acknowledgement::{AckContent, Acknowledger};
-use delivery::{Held, Outlet};
+use deferral::Deferral;
+use delivery::Outlet;
+pub(crate) use fragment::{Fragment, Verdict};
+use held::Held;
 use interleaved::Interleaved;
 use load::{GAP, Load};
 pub(crate) use ready::StreamNews;
 use ready::{Ready, ReadyQueue};
 use receive_window::{ReceiveWindow, SPARE};
-use renege::Renegable;
-use reset::Deferral;
+use renegable::Renegable;
 use sequential::Sequential;
 pub(crate) use tsn_tracker::{Arrival, TsnTracker};
-
-/// The user data of a DATA, I-DATA, E-DATA or E-I-DATA chunk.
-#[derive(Clone, Debug)]
-pub(crate) struct Fragment {
-    pub(crate) tsn: Tsn,
-    pub(crate) stream: StreamId,
-    pub(crate) unordered: bool,
-    /// The SSN; the MID of I-DATA.
-    pub(crate) sequence: u32,
-    /// The FSN of I-DATA; 0 of DATA.
-    pub(crate) fsn: u32,
-    pub(crate) ppid: Ppid,
-    pub(crate) beginning: bool,
-    pub(crate) ending: bool,
-    pub(crate) payload: Bytes,
-    /// Length in bytes of the datagram that the payload is a slice of. The whole datagram stays in memory as long as the payload. If the
-    /// payload was copied, its own length.
-    pub(crate) datagram: usize,
-}
-
-/// The result of handling a fragment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Accepted,
-    Duplicate,
-    /// Dropped, and not recorded: the receive window is full.
-    WindowFull,
-    /// Dropped, and not recorded: no gap ack block could report it.
-    OutOfRange,
-    /// Recorded and dropped: its stream has delivered later messages.
-    Late,
-    /// Recorded and dropped: the peer is told that there is no such stream (§6.5).
-    InvalidStream,
-    /// It contradicts earlier fragments: the association ends.
-    Violation(&'static str),
-}
 
 /// The incomplete messages and those whose turn has not come.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use anabranch_wire::{StreamId, Tsn};
 
-use super::delivery::Held;
+use super::held::Held;
 use super::interleaved::Key;
 use crate::journal::Journal;
 use crate::seq::ExtendedTsn;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use anabranch_wire::{Ppid, Ssn, StreamId};
 use bytes::Bytes;
 
-use super::Fragment;
+use super::fragment::Fragment;
 use super::load::Load;
 use crate::seq::ExtendedTsn;
 use crate::seq::Run;

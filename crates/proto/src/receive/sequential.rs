@@ -3,13 +3,14 @@
 
 use anabranch_wire::{Ssn, StreamId};
 
-use super::delivery::{Held, InboundStreams, Outlet, Turn};
+use super::delivery::{InboundStreams, Outlet, Turn};
+use super::fragment::{Fragment, Verdict};
+use super::held::Held;
 use super::load::{Load, OVERHEAD};
 use super::reassembly::{Assembly, Reassembly};
 use super::receive_window::memory_limit;
-use super::renege::Place;
+use super::renegable::Place;
 use super::tsn_tracker::TsnTracker;
-use super::{Fragment, Verdict};
 use crate::config::BufferConfig;
 use crate::message::{MessagePart, Payload};
 use crate::reconfiguration::StreamSelection;

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use anabranch_wire::Ppid;
 use anabranch_wire::chunk::Sack;
 use proptest::prelude::*;
 
@@ -497,5 +498,5 @@ fn the_overhead_covers_the_structures() {
     // A message of which the application has read all fragments.
     assert!(growing <= OVERHEAD, "{growing}");
     assert!(tree_entry(4) <= SKIPPED && tree_entry(key) <= 2 * SKIPPED);
-    assert!(tree_entry(8 + size_of::<renege::Place>()) <= RENEGABLE && tree_entry(16) <= RENEGABLE);
+    assert!(tree_entry(8 + size_of::<renegable::Place>()) <= RENEGABLE && tree_entry(16) <= RENEGABLE);
 }

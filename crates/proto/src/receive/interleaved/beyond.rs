@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::growing::HeldFragment;
+use super::held_fragment::HeldFragment;
 
 /// Up to so many fragments are in a list.
 const FEW: usize = 8;

@@ -5,30 +5,11 @@ use std::collections::VecDeque;
 use anabranch_wire::{Fsn, Ppid};
 use bytes::Bytes;
 
-use super::super::Fragment;
+use super::super::fragment::Fragment;
 use super::super::load::Load;
 use super::beyond::Beyond;
+use super::held_fragment::HeldFragment;
 use crate::seq::ExtendedTsn;
-
-/// The user data of one fragment.
-#[derive(Debug)]
-pub(super) struct HeldFragment {
-    /// Its TSN.
-    tsn: ExtendedTsn,
-    payload: Bytes,
-    /// As in [`Load`].
-    kept: u32,
-}
-
-impl HeldFragment {
-    fn load(&self) -> Load {
-        Load {
-            bytes: self.payload.len(),
-            kept: self.kept as usize,
-            chunks: 1,
-        }
-    }
-}
 
 /// The fragments of a message that the receiver holds. FSNs are counted without wrapping; the low 32 bits are the FSN.
 #[derive(Debug, Default)]

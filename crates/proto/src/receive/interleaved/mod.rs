@@ -3,6 +3,8 @@
 
 mod beyond;
 mod growing;
+mod held_fragment;
+mod key;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod model;
 mod reset;
@@ -11,34 +13,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_wire::{Mid, StreamId};
 
-use super::delivery::{Held, Outlet};
+use super::delivery::Outlet;
+use super::fragment::{Fragment, Verdict};
+use super::held::Held;
 use super::load::{Load, OVERHEAD, SKIPPED};
 use super::ready::Ready;
 use super::receive_window::memory_limit;
-use super::renege::Place;
+use super::renegable::Place;
 use super::sequential::BYTES_FOR_A_NOTICE;
-use super::{Fragment, MessagePart, Payload, TsnTracker, Verdict};
+use super::tsn_tracker::TsnTracker;
 use crate::config::BufferConfig;
+use crate::message::{MessagePart, Payload};
 use crate::paged::Paged;
 use crate::seq::ExtendedTsn;
 use crate::seq::Run;
 use growing::Growing;
-
-/// Identifies a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
-    stream: StreamId,
-    unordered: bool,
-    /// How many times the stream was reset: MIDs begin again then, and a message from before may still be unread.
-    generation: u32,
-    mid: u32,
-}
-
-impl Key {
-    pub(super) fn stream(self) -> StreamId {
-        self.stream
-    }
-}
+pub(super) use key::Key;
 
 /// The order of messages in one inbound stream.
 #[derive(Debug, Default)]

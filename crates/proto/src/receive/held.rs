@@ -1,0 +1,54 @@
+//! Owns a message, or a part of one, that the application has not read yet.
+
+use super::fragment::Fragment;
+use super::load::Load;
+use crate::message::MessagePart;
+use crate::seq::ExtendedTsn;
+
+/// A message, or a part of one, and what its chunks cost.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) part: MessagePart,
+    /// Its first TSN.
+    pub(super) first: ExtendedTsn,
+    pub(super) chunks: u32,
+    /// As in [`Load`].
+    kept: u32,
+}
+
+impl Held {
+    pub(super) fn new(part: MessagePart, first: ExtendedTsn, load: Load) -> Self {
+        Self {
+            part,
+            first,
+            chunks: load.chunks as u32,
+            kept: load.kept as u32,
+        }
+    }
+
+    /// A message that arrived in one chunk.
+    #[inline]
+    pub(super) fn whole(tsn: ExtendedTsn, fragment: Fragment, message: u64) -> Self {
+        let load = Load::of(&fragment);
+        let part = MessagePart {
+            stream: fragment.stream,
+            ppid: fragment.ppid,
+            unordered: fragment.unordered,
+            message,
+            beginning: true,
+            ending: true,
+            truncated: false,
+            payload: fragment.payload.into(),
+        };
+        Self::new(part, tsn, load)
+    }
+
+    /// The cost of its chunks.
+    pub(super) fn load(&self) -> Load {
+        Load {
+            bytes: self.part.payload.len(),
+            kept: self.kept as usize,
+            chunks: self.chunks as usize,
+        }
+    }
+}
