@@ -8,14 +8,12 @@ use anabranch_wire::chunk::{Chunk, EncodeChunk, padded};
 use anabranch_wire::packet::{COMMON_HEADER_LEN, CommonHeader, PacketWriter};
 
 use super::source::{Plan, Source, needs_checksum};
-use super::{Cx, Sender, Transmit};
+use super::{Assembler, Cx, Transmit};
 use crate::association_state::AssociationState;
-use crate::control::ControlQueue;
 use crate::ecn::EcnCodepoint;
 use crate::extension::auth::Signer;
 use crate::negotiation::Capabilities;
 use crate::path::PathId;
-use crate::receive::Receiver;
 
 /// The most bytes of a batch: what segmentation offload accepts as one datagram, less the headers of IPv6 and UDP.
 const MAX_BATCH: usize = 65_535 - 48;
@@ -84,17 +82,6 @@ fn complete(
         ecn: EcnCodepoint::NotEct,
         dscp: by.parameters.dscp,
     }
-}
-
-/// The parts of an association from which packets are built.
-pub(crate) struct Assembler<'a> {
-    pub(crate) sender: &'a mut Sender,
-    pub(crate) receiver: &'a mut Receiver,
-    pub(crate) control: &'a mut ControlQueue,
-    /// The ports, and the peer's verification tag.
-    pub(crate) header: CommonHeader,
-    /// Data of this batch made a path MTU probe due.
-    pub(crate) probe_due: bool,
 }
 
 impl Assembler<'_> {

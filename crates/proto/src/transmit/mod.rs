@@ -19,14 +19,15 @@ mod timeout;
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_wire::chunk::GapAckBlock;
+use anabranch_wire::packet::CommonHeader;
 use anabranch_wire::{StreamId, Tsn};
 
-pub(crate) use assemble::{Assembler, write_packet};
+pub(crate) use assemble::write_packet;
 pub(crate) use peer_window::PeerWindow;
-use source::SourceSet;
 
 use crate::association_state::{AssociationState, permit};
 use crate::config::Config;
+use crate::control::ControlQueue;
 use crate::dscp::Dscp;
 use crate::ecn::EcnCodepoint;
 use crate::event::Undelivered;
@@ -36,6 +37,7 @@ use crate::extension::early_copies::PlannedCopies;
 use crate::message::{AbandonPolicy, Persistence};
 use crate::negotiation::{Capabilities, Negotiated};
 use crate::path::{Path, PathId, Paths};
+use crate::receive::Receiver;
 use crate::recovery::{AckOutcome, Outstanding};
 use crate::send::{SendBuffer, SendQueue};
 use crate::stats::Counters;
@@ -91,6 +93,17 @@ impl Cx<'_> {
     }
 }
 
+/// The parts of an association from which packets are built.
+pub(crate) struct Assembler<'a> {
+    pub(crate) sender: &'a mut Sender,
+    pub(crate) receiver: &'a mut Receiver,
+    pub(crate) control: &'a mut ControlQueue,
+    /// The ports, and the peer's verification tag.
+    pub(crate) header: CommonHeader,
+    /// Data of this batch made a path MTU probe due.
+    pub(crate) probe_due: bool,
+}
+
 /// Events in the sender that concern the association, until the association takes them.
 #[derive(Debug, Default)]
 pub(crate) struct Happened {
@@ -110,6 +123,10 @@ impl Happened {
         !self.abandoned.is_empty() || !self.changed.is_empty() || self.violation.is_some()
     }
 }
+
+/// The sources (`source`) that an association has, a bit for each: the others are not asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SourceSet(u16);
 
 /// The sending half of an association.
 #[derive(Debug)]

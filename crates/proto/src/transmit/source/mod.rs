@@ -14,7 +14,7 @@ mod sack;
 use anabranch_wire::packet::PacketWriter;
 
 use super::eligibility::DataTurn;
-use super::{Assembler, Cx};
+use super::{Assembler, Cx, SourceSet};
 use crate::association_state::permit;
 use crate::config::Config;
 use crate::ecn::EcnCodepoint;
@@ -50,10 +50,6 @@ macro_rules! for_each_source {
         })*
     };
 }
-
-/// The sources that an association has: the others are not asked.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SourceSet(u16);
 
 impl SourceSet {
     /// The sources of an association that negotiated this.
