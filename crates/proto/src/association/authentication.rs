@@ -3,7 +3,7 @@
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{Chunk, ErrorChunk, RawChunk, kind};
 
-use super::inbound::{Onward, PacketNotes};
+use super::packet_notes::{Onward, PacketNotes};
 use super::{Association, State};
 use crate::config::SharedKey;
 use crate::error::AuthenticationKeyError;

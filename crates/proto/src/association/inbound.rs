@@ -1,16 +1,15 @@
 //! A received packet: verification (RFC 9260 §8.5.1), and the chunks in their order (§6.10), with one call for each chunk type.
 
-use core::ops::ControlFlow;
-
-use anabranch_wire::Tsn;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
-    AckPolicy, Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, Heartbeat, HeartbeatAck, IData, NrSack,
-    PathSequence, RawChunk, Sack, UnknownAction, kind, packets_answered, padded, unknown_chunk_action,
+    Chunk, ChunkError, Data, EncodeChunk, ErrorChunk, Heartbeat, HeartbeatAck, IData, NrSack, RawChunk, Sack,
+    UnknownAction, kind, packets_answered, padded, unknown_chunk_action,
 };
 use anabranch_wire::packet::COMMON_HEADER_LEN;
 
+use super::arrival::Arrival;
 use super::chunk_rules::{rule, wrong_format};
+use super::packet_notes::{Onward, PacketNotes};
 use super::skipping::{on_extended_forward_tsn, on_forward_tsn, on_i_forward_tsn, on_selective_forward_tsn};
 use super::transmissions::{on_e_data, on_e_i_data};
 use super::{Association, Capabilities, State, tracing};
@@ -19,79 +18,8 @@ use crate::control::answer_out_of_the_blue;
 use crate::ecn::EcnCodepoint;
 use crate::event::CloseReason;
 use crate::inbound::Inbound;
-use crate::receive::{Fragment, Verdict};
+use crate::receive::Verdict;
 use crate::time::Timestamp;
-
-/// Facts about the chunks of one packet that are needed after its last chunk.
-#[derive(Default)]
-pub(super) struct PacketNotes {
-    /// The packet had DATA.
-    pub(super) data: bool,
-    /// The peer asks for an acknowledgement at once (I bit, RFC 7053).
-    immediate: bool,
-    /// The lowest TSN of its new data: that of the first chunk, because chunks are in the order of TSNs (§6.10).
-    new: Option<Tsn>,
-    /// Bytes of the control chunks queued in answer.
-    answered: usize,
-    /// The packet had ASCONF.
-    asconf: bool,
-}
-
-/// The transmission that carried a chunk, and the requested path of its acknowledgement (ECA-SCTP).
-pub(super) type Carried = (PathSequence, AckPolicy);
-
-/// Whether the next chunk of the packet is handled too.
-pub(super) type Onward = ControlFlow<()>;
-
-/// A chunk of user data as it arrived.
-pub(super) struct Arrival {
-    fragment: Fragment,
-    /// The peer asks for an acknowledgement at once (I bit, RFC 7053).
-    immediate: bool,
-    carried: Option<Carried>,
-}
-
-impl Arrival {
-    /// From DATA in a packet of `datagram` bytes.
-    pub(super) fn of_data(data: Data, carried: Option<Carried>, datagram: usize) -> Self {
-        Self {
-            fragment: Fragment {
-                tsn: data.tsn,
-                stream: data.stream,
-                unordered: data.unordered,
-                sequence: data.ssn.0.into(),
-                fsn: 0,
-                ppid: data.ppid,
-                beginning: data.beginning,
-                ending: data.ending,
-                payload: data.payload,
-                datagram,
-            },
-            immediate: data.immediate,
-            carried,
-        }
-    }
-
-    /// From I-DATA in a packet of `datagram` bytes.
-    pub(super) fn of_i_data(data: IData, carried: Option<Carried>, datagram: usize) -> Self {
-        Self {
-            fragment: Fragment {
-                tsn: data.tsn,
-                stream: data.stream,
-                unordered: data.unordered,
-                sequence: data.mid.0,
-                fsn: data.fsn.0,
-                ppid: data.ppid,
-                beginning: data.beginning,
-                ending: data.ending,
-                payload: data.payload,
-                datagram,
-            },
-            immediate: data.immediate,
-            carried,
-        }
-    }
-}
 
 impl Association {
     /// Handles a packet for which [`crate::Endpoint::handle_datagram`] returned [`crate::Handling::Deliver`].

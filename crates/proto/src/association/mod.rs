@@ -3,6 +3,7 @@
 //! `handshake.rs` (§5.1) and `collision.rs` (§5.2), shutdown in `shutdown.rs` (§9.2), failure in `failure.rs` (§8.1, §8.2).
 
 mod addresses;
+mod arrival;
 mod authentication;
 mod chunk_rules;
 mod collision;
@@ -12,6 +13,7 @@ mod icmp;
 mod identity;
 mod inbound;
 mod notices;
+mod packet_notes;
 mod reconfiguration;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod recovery_model;

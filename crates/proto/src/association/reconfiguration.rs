@@ -5,7 +5,7 @@ use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{Chunk, ErrorChunk, ReConfig, kind};
 use bytes::Bytes;
 
-use super::inbound::PacketNotes;
+use super::packet_notes::PacketNotes;
 use super::{Association, State};
 use crate::association_state::permit;
 use crate::event::Event;

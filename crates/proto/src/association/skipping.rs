@@ -6,7 +6,7 @@ use anabranch_wire::chunk::{
     ExtendedForwardTsn, ForwardTsn, IForwardTsn, MessageNumber, SelectiveForwardTsn,
 };
 
-use super::inbound::PacketNotes;
+use super::packet_notes::PacketNotes;
 use super::{Association, Capabilities};
 use crate::receive::Receiver;
 use crate::time::Timestamp;

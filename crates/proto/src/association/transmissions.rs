@@ -3,7 +3,8 @@
 use anabranch_wire::chunk::{EData, EIData};
 
 use super::Association;
-use super::inbound::{Arrival, PacketNotes};
+use super::arrival::Arrival;
+use super::packet_notes::PacketNotes;
 use crate::send::DataFormat;
 use crate::time::Timestamp;
 

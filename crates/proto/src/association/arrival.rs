@@ -1,0 +1,58 @@
+//! Owns a chunk of user data between its arrival and the receiver, whatever its chunk type.
+
+use anabranch_wire::chunk::{AckPolicy, Data, IData, PathSequence};
+
+use crate::receive::Fragment;
+
+/// The transmission that carried a chunk, and the requested path of its acknowledgement (ECA-SCTP).
+type Carried = (PathSequence, AckPolicy);
+
+/// A chunk of user data as it arrived.
+pub(super) struct Arrival {
+    pub(super) fragment: Fragment,
+    /// The peer asks for an acknowledgement at once (I bit, RFC 7053).
+    pub(super) immediate: bool,
+    pub(super) carried: Option<Carried>,
+}
+
+impl Arrival {
+    /// From DATA in a packet of `datagram` bytes.
+    pub(super) fn of_data(data: Data, carried: Option<Carried>, datagram: usize) -> Self {
+        Self {
+            fragment: Fragment {
+                tsn: data.tsn,
+                stream: data.stream,
+                unordered: data.unordered,
+                sequence: data.ssn.0.into(),
+                fsn: 0,
+                ppid: data.ppid,
+                beginning: data.beginning,
+                ending: data.ending,
+                payload: data.payload,
+                datagram,
+            },
+            immediate: data.immediate,
+            carried,
+        }
+    }
+
+    /// From I-DATA in a packet of `datagram` bytes.
+    pub(super) fn of_i_data(data: IData, carried: Option<Carried>, datagram: usize) -> Self {
+        Self {
+            fragment: Fragment {
+                tsn: data.tsn,
+                stream: data.stream,
+                unordered: data.unordered,
+                sequence: data.mid.0,
+                fsn: data.fsn.0,
+                ppid: data.ppid,
+                beginning: data.beginning,
+                ending: data.ending,
+                payload: data.payload,
+                datagram,
+            },
+            immediate: data.immediate,
+            carried,
+        }
+    }
+}
