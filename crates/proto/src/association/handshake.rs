@@ -1,23 +1,21 @@
 //! Association set-up, the four-way handshake (RFC 9260 §5.1): INIT and COOKIE ECHO with T1-init and T1-cookie; adoption of the negotiated
 //! values; stale cookies (§5.2.6).
 
-use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use anabranch_wire::cause::{Cause, Causes};
-use anabranch_wire::chunk::{CHUNK_HEADER_LEN, Chunk, CookieEcho, ErrorChunk, Init, InitAck, kind, padded};
+use anabranch_wire::chunk::{Chunk, CookieEcho, InitAck};
 use anabranch_wire::{Tsn, VerificationTag};
-use bytes::Bytes;
 
+use super::ending::Ending;
 use super::identity::Identity;
-use super::shutdown::Ending;
+use super::set_up::SetUp;
 use super::{Association, Capabilities, State};
 use crate::association_state::permit;
 use crate::config::Config;
-use crate::control::{ControlQueue, Request};
+use crate::control::ControlQueue;
 use crate::event::{CloseReason, EndpointEvent, Event};
-use crate::extension::auth::{AuthParameters, Authentication, CookieAdmission, Signer, offer};
+use crate::extension::auth::{Authentication, CookieAdmission, offer};
 use crate::extension::dynamic_addresses::DynamicAddresses;
 use crate::extension::reconfiguration::Reconfiguration;
 use crate::inbound::Inbound;
@@ -25,7 +23,7 @@ use crate::negotiation::{
     CookieMint, InitFields, InitRefusal, Negotiated, PeerInit, StateCookie, TieTags, first_tsn,
     init_parameters,
 };
-use crate::path::{HeartbeatInfo, PathId, PathState, Paths};
+use crate::path::{PathId, PathState, Paths};
 use crate::random::Random;
 use crate::receive::Receiver;
 use crate::stats::Counters;
@@ -94,87 +92,6 @@ impl Blueprint {
             mint: self.mint,
             random: self.random,
             config: self.config,
-        }
-    }
-}
-
-/// COOKIE-WAIT: an INIT was sent and waits for the INIT ACK.
-#[derive(Debug)]
-pub(crate) struct SetUp {
-    /// The INIT as sent, for retransmission, or for a new INIT with a longer cookie preservative.
-    init: Init,
-    /// T1-init.
-    pub(super) request: Request,
-    /// How many times the peer reported a stale cookie (§5.2.6).
-    stale: u32,
-}
-
-/// COOKIE-ECHOED: a COOKIE ECHO was sent and waits for the COOKIE ACK.
-#[derive(Debug)]
-pub(crate) struct CookieEchoed {
-    init: Init,
-    cookie: Bytes,
-    /// Parameters of the INIT ACK to be reported to the peer as unrecognized, complete (§5.1, §3.2.2).
-    unrecognized: Vec<Bytes>,
-    /// T1-cookie.
-    pub(super) request: Request,
-    stale: u32,
-}
-
-impl SetUp {
-    fn new(init: Init, config: &Config) -> Self {
-        Self {
-            init,
-            request: Request::with_limit(config.retransmissions.max_init_retransmits),
-            stale: 0,
-        }
-    }
-
-    /// An INIT ACK arrived with this cookie.
-    fn echo(self, cookie: Bytes, unrecognized: Vec<Bytes>, config: &Config) -> CookieEchoed {
-        CookieEchoed {
-            init: self.init,
-            cookie,
-            unrecognized,
-            request: Request::with_limit(config.retransmissions.max_init_retransmits),
-            stale: self.stale,
-        }
-    }
-}
-
-impl CookieEchoed {
-    /// The path of the next COOKIE ECHO: each time another address of the peer if a heartbeat fits into the packet (§5.4), otherwise the
-    /// address that the application named.
-    pub(super) fn path(&self, paths: &Paths, signer: Option<&Signer>) -> PathId {
-        let path = PathId((self.request.retransmissions() as usize % paths.len()) as u8);
-        let room = paths.path(path).pmtu.max_data();
-        let overhead = |kind| signer.map_or(0, |signer| signer.overhead(kind));
-        let auth_len = overhead(kind::COOKIE_ECHO).max(overhead(kind::HEARTBEAT));
-        let fits = padded(CHUNK_HEADER_LEN + self.cookie.len()) + HeartbeatInfo::CHUNK_LEN + auth_len <= room;
-        if fits { path } else { PathId(0) }
-    }
-
-    /// The ERROR that accompanies a COOKIE ECHO, if the INIT ACK had parameters to be reported.
-    fn errors(&self) -> Option<Chunk> {
-        let causes = self.unrecognized.iter().cloned();
-        let causes: Vec<_> = causes.map(Cause::UnrecognizedParameters).collect();
-        (!causes.is_empty()).then(|| {
-            Chunk::Error(ErrorChunk {
-                causes: Causes::from_causes(&causes),
-            })
-        })
-    }
-
-    /// The cookie had expired by this time when it arrived (§5.2.6): a new INIT asks for a lifetime longer by that time and one second.
-    fn on_stale(self, staleness_us: u32, config: &Config, authentication: Option<&AuthParameters>) -> SetUp {
-        let wanted = Duration::from_micros(staleness_us.into()).min(Duration::from_secs(60));
-        let more = wanted + Duration::from_secs(1);
-        let increment_ms = u32::try_from(more.as_millis()).unwrap_or(u32::MAX);
-        let mut init = self.init;
-        init.parameters = init_parameters(config, authentication, Some(increment_ms));
-        SetUp {
-            stale: self.stale + 1,
-            ..SetUp::new(init, config)
         }
     }
 }

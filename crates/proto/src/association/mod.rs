@@ -1,23 +1,28 @@
-//! One association (RFC 9260 §4): its parts, and the order in which they are called. The parts make the decisions; the methods here are in
-//! the order in which a caller needs them. Received packets are handled in `inbound.rs` (§8.5.1, §6.10), timers in `timeout.rs`, set-up in
-//! `handshake.rs` (§5.1) and `collision.rs` (§5.2), shutdown in `shutdown.rs` (§9.2), failure in `failure.rs` (§8.1, §8.2).
+//! One association (RFC 9260 §4): its parts, and the order in which they are called. The parts make the decisions; here are the
+//! steps. The application's messages are handled in `messages.rs`, received packets in `inbound.rs` (§8.5.1, §6.10), packets to be sent in
+//! `output.rs`, timers in `timeout.rs`, set-up in `handshake.rs` (§5.1) and `collision.rs` (§5.2), shutdown in `shutdown.rs` (§9.2), failure
+//! in `failure.rs` (§8.1, §8.2).
 
 mod addresses;
 mod arrival;
 mod authentication;
 mod chunk_rules;
 mod collision;
+mod ending;
 mod failure;
 mod handshake;
 mod icmp;
 mod identity;
 mod inbound;
+mod messages;
 mod notices;
+mod output;
 mod packet_notes;
 mod reconfiguration;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod recovery_model;
 mod scheduling;
+mod set_up;
 mod shutdown;
 mod skipping;
 mod state;
@@ -34,18 +39,18 @@ use anabranch_wire::{StreamId, VerificationTag};
 use bytes::Bytes;
 
 pub(crate) use handshake::Blueprint;
+pub use output::BurstLimit;
 pub use reconfiguration::Reconfigure;
 pub use streams::Stream;
 
 use crate::association_state::{AssociationState, permit};
 use crate::config::{Config, PathSettings};
 use crate::control::ControlQueue;
-use crate::error::{PathRequestError, SendError};
-use crate::event::{CloseReason, EndpointEvent, Event};
+use crate::error::PathRequestError;
+use crate::event::{CloseReason, Event};
 use crate::extension::auth::Authentication;
 use crate::extension::dynamic_addresses::DynamicAddresses;
 use crate::extension::reconfiguration::Reconfiguration;
-use crate::message::{MessageId, MessagePart, Persistence, SendOptions};
 use crate::negotiation::{Capabilities, CookieMint};
 use crate::path::{PathId, PathState, Paths};
 use crate::random::Random;
@@ -53,22 +58,13 @@ use crate::receive::Receiver;
 use crate::stats::{AssociationStats, Counters, StreamStats};
 use crate::time::Timestamp;
 use crate::trace::Trace;
-use crate::transmit::{Assembler, Cx, Sender, Transmit};
+use crate::transmit::{Assembler, Cx, Sender};
 pub use addresses::LocalAddresses;
 pub use authentication::AuthenticationKeys;
+use ending::Ending;
 use identity::Identity;
 use notices::Notices;
-use shutdown::Ending;
 use state::State;
-
-/// The length of one burst to hand to the network: see [`Association::burst_limit`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BurstLimit {
-    /// Full datagrams, at least 1.
-    pub datagrams: usize,
-    /// The same length in bytes.
-    pub bytes: usize,
-}
 
 /// The most bytes of an application's reason that an ABORT carries.
 const MOST_REASON: usize = 1024;
@@ -105,140 +101,8 @@ pub struct Association {
     trace: Trace,
 }
 
-/// Sending, receiving, ending.
+/// Ending at once.
 impl Association {
-    /// Gives a whole message to a stream. Messages are accepted in any state before a shutdown; before set-up is complete they wait.
-    ///
-    /// # Errors
-    /// See [`SendError`]; the message was not accepted then.
-    pub fn send(
-        &mut self,
-        now: Timestamp,
-        stream: StreamId,
-        message: Bytes,
-        options: SendOptions,
-    ) -> Result<MessageId, SendError> {
-        self.step(now, |it| {
-            it.accept_message(now, stream, message, options, false, true)
-        })
-    }
-
-    /// Gives a part of a message to a stream (explicit end of record, RFC 6458 §8.1.26). The first part begins the message, the part with
-    /// `end` ends it. The options of the first part count. Until the message has ended, later messages of the
-    /// stream wait. With first come, first served, or once a fragment has left without message interleaving, the messages of all streams
-    /// wait. A message that has begun may be ended during a shutdown, which waits for its end.
-    ///
-    /// # Errors
-    /// See [`SendError`]; the part was not accepted then. The last part may be empty unless it is the only one.
-    pub fn send_part(
-        &mut self,
-        now: Timestamp,
-        stream: StreamId,
-        part: Bytes,
-        options: SendOptions,
-        end: bool,
-    ) -> Result<MessageId, SendError> {
-        self.step(now, |it| it.accept_message(now, stream, part, options, true, end))
-    }
-
-    fn accept_message(
-        &mut self,
-        now: Timestamp,
-        stream: StreamId,
-        message: Bytes,
-        mut options: SendOptions,
-        is_part: bool,
-        end: bool,
-    ) -> Result<MessageId, SendError> {
-        let takes = self.state.may(permit::BEGIN_MESSAGES) && !self.ending.is_asked();
-        let ends_one = is_part && self.state.may(permit::END_MESSAGES) && self.sender.queue.has_open(stream);
-        if !(takes || ends_one) {
-            return Err(SendError::Closed);
-        }
-        let limit = self.config.buffers.max_message;
-        if message.len() > limit {
-            return Err(SendError::TooLarge {
-                size: message.len(),
-                limit,
-            });
-        }
-        if let Some(path) = options.path.filter(|path| !self.paths.has(*path)) {
-            return Err(SendError::UnknownPath(path.0));
-        }
-        let len = message.len();
-        self.sender.queue.check_push(stream, len, is_part, end)?;
-        // Nothing is wrong with the message: only now may other messages be abandoned for it.
-        let full = len > 0 && !self.sender.has_room(stream, len);
-        let persistence = Persistence::new(options.reliability, now);
-        if full
-            && !self.sending(now, |sender, cx| {
-                sender.make_room_for(cx, stream, len, persistence)
-            })
-        {
-            self.sender.refuse(stream, len);
-            return Err(SendError::BufferFull);
-        }
-        let before = self.sender.queue.bytes();
-        options.complete(&self.config.partial_reliability);
-        let id = self
-            .sender
-            .queue
-            .push(now, stream, message, &options, is_part, end)?;
-        // A part of a message that was dropped meanwhile is dropped too.
-        let added = self.sender.queue.bytes() - before;
-        self.sender.count(stream, added);
-        self.ending.on_more(added);
-        self.ending.on_activity(now);
-        if end {
-            self.counters.messages_sent += 1;
-        }
-        if self.trace.is_on() {
-            tracing::queued(self, now, id, stream, (added, end));
-        }
-        if !self.sender.is_empty() {
-            self.notices.on_data();
-        }
-        Ok(id)
-    }
-
-    /// Whether [`Association::send`] accepts a short message on this stream. A message that is longer than the free memory of the send
-    /// buffer may have to wait until another such message has left ([`crate::BufferConfig::send`]).
-    #[must_use]
-    pub fn has_room(&self, stream: StreamId) -> bool {
-        self.sender.has_room(stream, 1)
-    }
-
-    /// Bytes of user data that were given to [`Association::send`] on this stream and not sent yet, as the buffered amount of a WebRTC data
-    /// channel.
-    #[must_use]
-    pub fn buffered_amount(&self, stream: StreamId) -> usize {
-        self.sender.queue.buffered_amount(stream)
-    }
-
-    /// The next message, or part of a message, if there is one. Reading opens the receive window, so drain the association afterwards.
-    pub fn recv(&mut self, now: Timestamp) -> Option<MessagePart> {
-        let part = self.receiver.recv(now);
-        match &part {
-            Some(part) => self.on_read(now, part.ending),
-            None => self.notices.on_read_out(),
-        }
-        part
-    }
-
-    /// The application read a message, or a part of one that is its end only if `ending`.
-    fn on_read(&mut self, now: Timestamp, ending: bool) {
-        self.counters.messages_received += u64::from(ending);
-        if self.receiver.window_update_due() {
-            self.step(now, |it| it.receiver.force_ack());
-        }
-    }
-
-    /// Whether each stream on which the peer sends, and that is not read separately yet, is read separately from its next message on, which
-    /// [`Event::StreamOpened`] tells. Default false.
-    pub fn separate_new_streams(&mut self, now: Timestamp, on: bool) {
-        self.step(now, |it| it.receiver.separate_new(on));
-    }
-
     /// Ends the association at once (ABORT, RFC 9260 §9.1). The peer receives the first 1,024 bytes of `reason`.
     pub fn abort(&mut self, now: Timestamp, reason: Bytes) {
         let reason = reason.slice(..reason.len().min(MOST_REASON));
@@ -369,77 +233,6 @@ impl Association {
         if self.sender.is_empty() {
             self.notices.on_dry();
         }
-    }
-}
-
-/// Output.
-impl Association {
-    /// Appends up to `max_datagrams` datagrams of equal size (the last may be shorter) for one destination to `buffer`. Returns `None` if
-    /// there is nothing to send now. [`Association::burst_limit`] says how many to ask for.
-    pub fn poll_transmit(
-        &mut self,
-        now: Timestamp,
-        buffer: &mut Vec<u8>,
-        max_datagrams: usize,
-    ) -> Option<Transmit> {
-        if self.exhausted == Some(now) {
-            return None;
-        }
-        if self.trace.is_on() {
-            tracing::poll_transmit(self, now, buffer, max_datagrams)
-        } else {
-            self.next_batch(now, buffer, max_datagrams)
-        }
-    }
-
-    #[inline(always)]
-    fn next_batch(&mut self, now: Timestamp, buffer: &mut Vec<u8>, max_datagrams: usize) -> Option<Transmit> {
-        loop {
-            let (transmit, again) = self.step(now, |it| {
-                if !it.control.has_replies() {
-                    it.send_due_probes(now);
-                }
-                let only_replies = it.addresses.is_between_addresses();
-                let (mut assembler, mut cx) = it.parts(now);
-                let transmit = match assembler.take_reply(&mut cx, buffer) {
-                    Some(reply) => Some(reply),
-                    None if only_replies => {
-                        assembler.sender.pause(now);
-                        None
-                    }
-                    None => assembler.build_batch(&mut cx, buffer, max_datagrams),
-                };
-                let again = transmit.is_none() && it.sender.has_news();
-                (transmit, again)
-            });
-            // Messages were abandoned: a SHUTDOWN or a request may have waited for them, and leaves at once.
-            if !again {
-                return transmit;
-            }
-        }
-    }
-
-    /// How much to hand to the network in one burst, on the path that data takes now ([`Config::burst_time`]). If the driver then lets the
-    /// application send, an urgent message does not wait behind a longer burst.
-    #[must_use]
-    pub fn burst_limit(&self) -> BurstLimit {
-        let path = self.paths.path(self.paths.data_path());
-        let packet = path.pmtu.max_packet();
-        let bytes = path.sent_within(self.config.burst_time).max(packet);
-        BurstLimit {
-            datagrams: bytes / packet,
-            bytes,
-        }
-    }
-
-    /// The next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        self.notices.poll_event()
-    }
-
-    /// The next event for the endpoint.
-    pub fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
-        self.notices.poll_endpoint_event()
     }
 }
 

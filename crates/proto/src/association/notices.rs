@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use anabranch_wire::cause::Causes;
 use bytes::Bytes;
 
-use super::reconfiguration::streams_of;
 use crate::event::{EndpointEvent, Event};
 use crate::message::UnsentMessage;
 use crate::path::{Path, Paths};
 use crate::receive::StreamNews;
+use crate::reconfiguration::{ReconfigurationEvent, StreamSelection};
 use crate::transmit::Sender;
 
 /// The most events that may wait before the peer can add no more.
@@ -160,6 +160,22 @@ impl Notices {
             self.dry_told = true;
             self.tell(Event::Dry);
         }
+    }
+}
+
+/// The number of streams that an event lists.
+fn streams_of(event: &Event) -> usize {
+    match event {
+        Event::Reconfiguration(
+            ReconfigurationEvent::InboundReset {
+                streams: StreamSelection::Listed(streams),
+                ..
+            }
+            | ReconfigurationEvent::OutboundReset {
+                streams: StreamSelection::Listed(streams),
+            },
+        ) => streams.len(),
+        _ => 0,
     }
 }
 

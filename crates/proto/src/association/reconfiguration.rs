@@ -11,7 +11,7 @@ use crate::association_state::permit;
 use crate::event::Event;
 use crate::extension::reconfiguration::{Change, Circumstances, Outgoing, Parts, Reconfiguration};
 use crate::path::PathId;
-use crate::reconfiguration::{ReconfigurationError, ReconfigurationEvent, ResetDirection, StreamSelection};
+use crate::reconfiguration::{ReconfigurationError, ResetDirection, StreamSelection};
 use crate::time::Timestamp;
 
 /// Bytes of a packet that a request needs besides its lists of streams: the headers of SCTP and the chunk, an Outgoing SSN Reset Request
@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 const REQUEST_OVERHEAD: usize = 12 + 4 + 16 + 12 + 2;
 
 /// Requests a change of the streams (RFC 6525); [`Association::reconfigure`] makes it. One request at a time may wait for its answer, which
-/// comes as [`ReconfigurationEvent::Answered`].
+/// comes as [`crate::ReconfigurationEvent::Answered`].
 #[derive(Debug)]
 pub struct Reconfigure<'a> {
     association: &'a mut Association,
@@ -72,7 +72,7 @@ impl Reconfigure<'_> {
     }
 
     /// Adds streams: `outgoing` to the peer, and asks the peer to add `incoming` to this endpoint. One of the numbers may be 0. New streams
-    /// have the numbers that follow those of the present streams, and may be used after [`ReconfigurationEvent::StreamsAdded`].
+    /// have the numbers that follow those of the present streams, and may be used after [`crate::ReconfigurationEvent::StreamsAdded`].
     ///
     /// # Errors
     /// See [`ReconfigurationError`]; nothing was changed then.
@@ -228,21 +228,5 @@ impl Reconfigure<'_> {
         if let Some(what) = association.reconfiguration.take_violation() {
             association.abort_for_violation(what);
         }
-    }
-}
-
-/// The number of streams that an event lists.
-pub(super) fn streams_of(event: &Event) -> usize {
-    match event {
-        Event::Reconfiguration(
-            ReconfigurationEvent::InboundReset {
-                streams: StreamSelection::Listed(streams),
-                ..
-            }
-            | ReconfigurationEvent::OutboundReset {
-                streams: StreamSelection::Listed(streams),
-            },
-        ) => streams.len(),
-        _ => 0,
     }
 }

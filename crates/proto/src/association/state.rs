@@ -1,6 +1,6 @@
 //! The states of RFC 9260 §4, each with the data that only it needs.
 
-use super::handshake::{CookieEchoed, SetUp};
+use super::set_up::{CookieEchoed, SetUp};
 use crate::association_state::AssociationState;
 use crate::control::Request;
 use crate::event::CloseReason;
