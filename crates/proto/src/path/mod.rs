@@ -11,9 +11,11 @@ mod failure;
 mod flight;
 mod gates;
 mod heartbeat;
+mod heartbeat_info;
 mod local_address;
 mod loss_timers;
 mod multipath;
+mod parameters;
 mod pmtu;
 mod probe;
 mod rate;
@@ -27,13 +29,12 @@ use std::net::{IpAddr, SocketAddr};
 
 pub(crate) use departure::{Load, Offer};
 pub(crate) use flight::{Fate, Flight, FlightProgress, SendNo, Sending};
-pub(crate) use heartbeat::{Heartbeat, HeartbeatAnswer, HeartbeatInfo};
+pub(crate) use heartbeat_info::{Heartbeat, HeartbeatAnswer, HeartbeatInfo};
 pub(crate) use local_address::set_up_address;
 pub(crate) use loss_timers::LossTimers;
 pub(crate) use pmtu::Pmtu;
 pub(crate) use rtt::Rtt;
 pub(crate) use selection::{Candidate, Paths};
-use settings::PathParameters;
 
 use crate::config::Config;
 use crate::congestion::{AnyController, Member, ProportionalRateReduction, RecoveryAck};
@@ -46,6 +47,7 @@ use crate::stats::{EcnPathStats, PathStats};
 use crate::time::Timestamp;
 use delivery::{Delivery, Idle};
 use gates::Gates;
+use parameters::PathParameters;
 use rate::RateSampler;
 use route::Route;
 

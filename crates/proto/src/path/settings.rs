@@ -1,36 +1,10 @@
-//! The settings of one path (RFC 6458 §8.1.12): those of the association until the application changes them.
-
-use core::time::Duration;
+//! Changes of the settings of one path (RFC 6458 §8.1.12): those of the association until the application changes them.
 
 use super::{Path, Pmtu};
 use crate::config::{Config, PathHeartbeats, PathMtu, PathSettings};
 use crate::controller::Controller;
-use crate::dscp::Dscp;
 use crate::random::Random;
 use crate::time::Timestamp;
-
-/// The settings in use.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PathParameters {
-    /// `HB.interval`; `None` if heartbeats are off.
-    pub(super) heartbeat_interval: Option<Duration>,
-    /// `Path.Max.Retrans`.
-    pub(super) max_retrans: u32,
-    path_mtu: PathMtu,
-    /// The codepoint of all packets.
-    pub(crate) dscp: Dscp,
-}
-
-impl PathParameters {
-    pub(super) fn new(config: &Config) -> Self {
-        Self {
-            heartbeat_interval: config.heartbeat.interval,
-            max_retrans: config.retransmissions.path_max_retrans,
-            path_mtu: PathMtu::Discovered,
-            dscp: config.dscp,
-        }
-    }
-}
 
 impl Path {
     /// Changes settings. `sends_heartbeats`: whether the association is in a state in which paths are tested.
