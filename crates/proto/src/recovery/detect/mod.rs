@@ -3,12 +3,14 @@
 
 mod by_sending;
 mod by_tsn;
+mod evidence;
 mod rack;
 
 use super::episode::Episodes;
 use crate::path::{Path, PathId, Paths, SendNo, Sending};
 use crate::seq::{ExtendedTsn, Run, Runs};
 use crate::time::Timestamp;
+pub(crate) use evidence::Evidence;
 
 /// The detectors.
 #[derive(Debug)]
@@ -19,20 +21,6 @@ pub(crate) enum Detector {
     MissingReportsByPath(Vec<by_sending::Reports>),
     /// RACK (RFC 8985), for each path by itself.
     Rack(Vec<rack::Rack>),
-}
-
-/// How an acknowledgement shows which transmission of a chunk arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Evidence {
-    /// The acknowledgement names the transmission (ECA-SCTP).
-    Named,
-    /// The acknowledgement names only the TSN: the last transmission is assumed.
-    LastSending,
-    /// The same, but an earlier transmission may just as well have arrived late: the acknowledgement says nothing about the last one's
-    /// path.
-    Uncertain,
-    /// As [`Evidence::LastSending`], for the packet that was sent because an uncertain acknowledgement had shown nothing.
-    Asked,
 }
 
 /// Which transmission arrived, when the chunk of a transmission is acknowledged.

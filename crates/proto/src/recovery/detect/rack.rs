@@ -7,7 +7,7 @@
 
 use core::time::Duration;
 
-use super::Evidence;
+use super::evidence::Evidence;
 use crate::path::{Flight, SendNo, Sending};
 use crate::seq::ExtendedTsn;
 use crate::time::Timestamp;
