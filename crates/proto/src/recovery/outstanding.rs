@@ -15,6 +15,7 @@ mod named;
 mod outcome;
 mod rack;
 mod skippable;
+mod suspects;
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -81,7 +82,7 @@ pub(crate) struct Outstanding {
     held: usize,
     rules: RecoveryRules,
     multipath: MultipathConfig,
-    suspects: named::Suspects,
+    suspects: suspects::Suspects,
     /// The chunk that the next tail loss probe retransmits, if the window was not reduced for its loss.
     probed: Option<ExtendedTsn>,
     /// With RACK, for each path: the end of its flight, and its last window reduction.

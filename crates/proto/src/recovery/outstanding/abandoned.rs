@@ -4,7 +4,8 @@
 use anabranch_wire::StreamId;
 
 use super::acknowledged::runs_above;
-use super::{AckOutcome, Chunk, ChunkState, Judge, Outstanding, named};
+use super::suspects::suspect;
+use super::{AckOutcome, Chunk, ChunkState, Judge, Outstanding};
 use crate::config::DiscardReduction;
 use crate::message::Fragment;
 use crate::message::MessageId;
@@ -119,7 +120,7 @@ impl Outstanding {
             .note(|| chunk.loss_event(index, LossRule::FirstMissingReport));
         chunk.leave(paths);
         chunk.state = ChunkState::Abandoned;
-        named::suspect(&mut self.suspects, index, (chunk.path, chunk.sequence));
+        suspect(&mut self.suspects, index, (chunk.path, chunk.sequence));
         outcome.lose(chunk);
     }
 
@@ -305,7 +306,7 @@ impl Outstanding {
                 chunk.state = ChunkState::Abandoned;
                 chunk.free(retained);
                 if rules.early_discard_reduces != DiscardReduction::Never {
-                    named::suspect(suspects, index, (chunk.path, chunk.sequence));
+                    suspect(suspects, index, (chunk.path, chunk.sequence));
                     outcome.lose(chunk);
                 }
             }
@@ -318,6 +319,38 @@ impl Outstanding {
             && let Some(chunk) = self.chunks.get_mut(at as usize)
         {
             chunk.discarded = false;
+        }
+    }
+}
+
+/// The chunks that an extended FORWARD-TSN lists.
+impl Outstanding {
+    /// Extended FORWARD-TSN was negotiated.
+    pub(crate) fn track_skippable(&mut self) {
+        self.skippable = Some(Box::default());
+    }
+
+    /// The chunks above `point` that an extended FORWARD-TSN can list.
+    pub(crate) fn skippable_above(&self, point: u64) -> impl Iterator<Item = Run> + '_ {
+        let above = Run {
+            first: point + 1,
+            last: self.next_index(),
+        };
+        self.skippable
+            .iter()
+            .flat_map(move |skippable| skippable.chunks.present(above))
+    }
+
+    /// Whether chunks were added since the last extended FORWARD-TSN.
+    pub(crate) fn has_new_skippable(&self) -> bool {
+        self.skippable.as_ref().is_some_and(|skippable| skippable.has_new)
+    }
+
+    /// An extended FORWARD-TSN lists these chunks.
+    pub(crate) fn on_skippable_listed(&mut self, runs: &[Run]) {
+        if let Some(skippable) = &mut self.skippable {
+            skippable.has_new = false;
+            runs.iter().for_each(|run| skippable.listed.insert(*run));
         }
     }
 }

@@ -3,7 +3,8 @@
 use super::super::retained::Retained;
 use super::chunk::{Chunk, ChunkState};
 use super::skippable::Skippable;
-use super::{AckOutcome, Outstanding, named};
+use super::suspects::{Suspects, suspect};
+use super::{AckOutcome, Outstanding};
 use std::collections::VecDeque;
 
 use crate::message::AbandonPolicy;
@@ -165,7 +166,7 @@ struct Loss<'a> {
     base: u64,
     lost: &'a mut Runs,
     retained: &'a mut Retained,
-    suspects: &'a mut named::Suspects,
+    suspects: &'a mut Suspects,
     skippable: &'a mut Option<Box<Skippable>>,
     judge: &'a Judge,
     outcome: &'a mut AckOutcome,
@@ -184,7 +185,7 @@ impl Loss<'_> {
         self.outcome.lose(chunk);
         chunk.fast_retransmitted = true;
         chunk.discarded = false;
-        named::suspect(self.suspects, index, (chunk.path, chunk.sequence));
+        suspect(self.suspects, index, (chunk.path, chunk.sequence));
         if self.judge.abandons(chunk) {
             chunk.state = ChunkState::Abandoned;
             chunk.free(self.retained);

@@ -1,11 +1,10 @@
 //! ECA-SCTP: acknowledgements that name transmissions; the time rule; and losses that prove spurious.
 
-use std::collections::BTreeMap;
-
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::{CoopSack, GapAckBlock, GapAckBlocks};
 
 use super::acknowledged::runs_above;
+use super::suspects::suspect;
 use super::{AckOutcome, ChunkState, InvalidAck, Judge, MAX_AHEAD, Outstanding};
 use crate::config::T3Restart;
 use crate::path::{PathId, Paths, SendNo};
@@ -15,12 +14,6 @@ use crate::seq::Run;
 use crate::seq::{difference, union};
 use crate::time::Timestamp;
 use crate::trace_event::{LossRule, TraceKind};
-
-/// Chunks declared lost, whose loss may prove spurious: the path and the transmission on it.
-pub(super) type Suspects = BTreeMap<u64, (PathId, SendNo)>;
-
-/// The most chunks declared lost that are remembered, in case the loss proves spurious.
-const MOST_SUSPECTS: usize = 256;
 
 impl Outstanding {
     /// Acknowledgements name transmissions from now on, if nothing was sent yet and losses are detected for each path by itself.
@@ -240,14 +233,6 @@ impl Outstanding {
         // The path is known to work: T3-rtx restarts for the remaining data.
         let path = &mut outcome.paths[path.index()];
         path.restarts_t3 |= path.lost > 0 && self.rules.t3_restart == T3Restart::EarliestInFlight;
-    }
-}
-
-/// [`Outstanding::suspect`].
-pub(super) fn suspect(suspects: &mut Suspects, index: u64, sending: (PathId, SendNo)) {
-    suspects.insert(index, sending);
-    if suspects.len() > MOST_SUSPECTS {
-        suspects.pop_first();
     }
 }
 
