@@ -5,6 +5,7 @@ mod address_types;
 mod authentication;
 mod buffers;
 mod dynamic_addresses;
+mod error;
 #[cfg(any(test, feature = "experiments"))]
 mod experiments;
 mod extensions;
@@ -19,7 +20,7 @@ use core::time::Duration;
 use std::net::IpAddr;
 
 use anabranch_wire::Tsn;
-use anabranch_wire::chunk::ExperimentalChunkTypes;
+use anabranch_wire::chunk::{ExperimentalChunkTypes, kind};
 
 use crate::controller::{BbrConfig, CongestionControl};
 use crate::dscp::Dscp;
@@ -29,6 +30,8 @@ pub(crate) use authentication::MOST_KEYS;
 pub use authentication::{AuthenticationConfig, HmacAlgorithm, SharedKey};
 pub use buffers::BufferConfig;
 pub use dynamic_addresses::{AddressForm, DynamicAddressConfig};
+pub use error::ConfigError;
+use error::check;
 pub use extensions::{
     DiscardNotice, InterleavingConfig, NrSackConfig, PartialReliabilityConfig, ReconfigurationConfig,
 };
@@ -237,24 +240,6 @@ impl Default for Config {
     }
 }
 
-/// A setting that is out of range, or that contradicts another one.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{setting} {problem}")]
-pub struct ConfigError {
-    /// The setting, as `Config` names it.
-    pub setting: &'static str,
-    /// The rule that it breaks.
-    pub problem: &'static str,
-}
-
-/// The first rule that does not hold: a condition, the setting and the rule.
-fn check(rules: &[(bool, &'static str, &'static str)]) -> Result<(), ConfigError> {
-    match rules.iter().find(|(holds, ..)| !holds) {
-        Some(&(_, setting, problem)) => Err(ConfigError { setting, problem }),
-        None => Ok(()),
-    }
-}
-
 impl Config {
     /// Checks the range of every setting, those of all groups included.
     ///
@@ -378,6 +363,35 @@ impl Config {
     pub fn paired_with(&self, remote: IpAddr) -> Option<IpAddr> {
         let pair = self.path_pairs.iter().find(|pair| pair.remote == remote)?;
         Some(pair.local)
+    }
+
+    /// The authentication that this endpoint offers. RFC 5061 demands that ASCONF and ASCONF-ACK are authenticated.
+    pub(crate) fn offered_authentication(&self) -> Option<AuthenticationConfig> {
+        let asked = self.authentication.clone();
+        if self.dynamic_addresses.is_none() {
+            return asked;
+        }
+        let mut authentication = asked.unwrap_or_else(|| AuthenticationConfig {
+            required: false,
+            ..AuthenticationConfig::default()
+        });
+        for kind in [kind::ASCONF, kind::ASCONF_ACK] {
+            if !authentication.chunks.contains(&kind) {
+                authentication.chunks.push(kind);
+            }
+        }
+        Some(authentication)
+    }
+
+    /// The same settings for an endpoint that has these addresses now. Settings that list none, because the endpoint has one address or an
+    /// address translator, stay so.
+    #[must_use]
+    pub(crate) fn with_local_addresses(&self, addresses: &[IpAddr]) -> Self {
+        let mut config = self.clone();
+        if !config.local_addresses.is_empty() {
+            config.local_addresses = addresses.to_vec();
+        }
+        config
     }
 
     /// The same loss recovery and congestion control as RFC 9260: losses are detected by missing reports and T3-rtx; congestion control of

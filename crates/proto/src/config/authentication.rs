@@ -3,8 +3,8 @@
 use anabranch_wire::chunk::kind;
 use bytes::Bytes;
 
+use super::error::{ConfigError, check};
 use super::settings::settings;
-use super::{ConfigError, check};
 
 /// The most endpoint pair shared keys of an association.
 pub(crate) const MOST_KEYS: usize = 64;

@@ -1,7 +1,7 @@
 //! The settings of buffers and of the receive window.
 
+use super::error::{ConfigError, check};
 use super::settings::settings;
-use super::{ConfigError, check};
 
 settings! {
     /// Buffers, the receive window, and limits on the memory that a peer can occupy.

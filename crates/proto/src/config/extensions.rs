@@ -1,8 +1,8 @@
 //! The settings of extensions that need no module of their own: partial reliability (RFC 3758) with the extensions that make it faster,
 //! NR-SACK, interleaving (RFC 8260) and stream reconfiguration (RFC 6525).
 
+use super::error::{ConfigError, check};
 use super::settings::settings;
-use super::{ConfigError, check};
 
 settings! {
     /// Partial reliability (RFC 3758, RFC 7496), and extensions that make it faster (Basto and Freitas, *SCTP extensions for time

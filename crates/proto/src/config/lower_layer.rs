@@ -1,6 +1,6 @@
 //! The layer that carries the packets of SCTP.
 
-use super::{ConfigError, check};
+use super::error::{ConfigError, check};
 
 /// The length of a UDP header in bytes.
 const UDP_HEADER_LEN: u16 = 8;

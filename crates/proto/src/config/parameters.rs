@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
+use super::error::{ConfigError, check};
 use super::settings::settings;
-use super::{ConfigError, check};
 
 settings! {
     /// Retransmission timeout, RFC 9260 §6.3.1 and §16. `min` ≤ `initial` ≤ `max`.

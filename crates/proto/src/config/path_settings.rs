@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{ConfigError, check};
+use super::error::{ConfigError, check};
 use crate::dscp::Dscp;
 
 /// The longest interval of heartbeats.

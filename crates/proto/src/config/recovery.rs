@@ -1,6 +1,6 @@
 //! The rules of loss recovery as settings: RFC 8985 (RACK-TLP), RFC 9260 §7.2.4, and historic rules for experiments.
 
-use super::{ConfigError, check};
+use super::error::{ConfigError, check};
 
 /// Rules of loss recovery. Applications choose [`RecoveryRules::RACK`] (the default) or [`RecoveryRules::RFC9260`]. Single rules can be
 /// set with the feature `experiments`, for the lab.
