@@ -15,8 +15,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use super::capabilities::Capabilities;
-use super::init::MOST_ADDRESSES;
-use super::negotiated::Negotiated;
+use super::negotiated::{MOST_ADDRESSES, Negotiated};
 use crate::extension::auth::{AuthParameters, KeyExchange, RANDOM_LEN};
 use crate::random::Random;
 use crate::time::Timestamp;

@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 use super::capabilities::{Capabilities, ERROR_DETECTION_DTLS};
 use super::cookie::{CookieMint, StateCookie, TieTags};
-use super::negotiated::Negotiated;
+use super::negotiated::{MOST_ADDRESSES, Negotiated};
 use crate::config::{AddressTypes, Config};
 use crate::extension::auth::{AuthParameters, KeyExchange, ParameterReader};
 use crate::inbound::Inbound;
@@ -68,9 +68,6 @@ const STATE_COOKIE: u16 = 7;
 
 /// The smallest valid `a_rwnd` in bytes (§3.3.2).
 const LEAST_RWND: u32 = 1500;
-
-/// The most addresses of one peer that are considered; further ones are ignored.
-pub(crate) const MOST_ADDRESSES: usize = 64;
 
 /// The most bytes of reports about unrecognized parameters, each with a header, so that the packet with them stays small. Further
 /// parameters are not reported (§12.4 allows it).

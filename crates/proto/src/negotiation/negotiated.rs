@@ -7,6 +7,9 @@ use anabranch_wire::{Tsn, VerificationTag};
 use super::capabilities::Capabilities;
 use crate::extension::auth::KeyExchange;
 
+/// The most addresses of one peer that are considered; further ones are ignored.
+pub(super) const MOST_ADDRESSES: usize = 64;
+
 /// All values that an association adopts from an INIT ACK or a returned state cookie, with the limits of both endpoints applied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Negotiated<'a> {
