@@ -2,6 +2,7 @@
 //! out-of-the-blue packets (§8.4, §8.5).
 
 mod admission;
+mod association_id;
 mod ended;
 mod table;
 
@@ -34,12 +35,9 @@ use crate::setters::setters;
 use crate::time::Timestamp;
 use admission::AcceptFilter;
 pub use admission::{Admission, Candidate};
+pub use association_id::AssociationId;
 use ended::Ended;
 use table::{Peer, Table};
-
-/// The identifier of an association within its endpoint. It is never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AssociationId(pub u64);
 
 /// Options of an association for [`Endpoint::connect`].
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,8 @@ use std::net::IpAddr;
 
 use anabranch_wire::VerificationTag;
 
-use super::{AssociationId, Inbound};
+use super::association_id::AssociationId;
+use crate::inbound::Inbound;
 
 /// A peer's transport address as seen from one local port (RFC 9260 §1.3). The UDP port is not part of it (RFC 6951 §5).
 ///
