@@ -9,11 +9,13 @@ mod session;
 mod signer;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
 use anabranch_wire::chunk::{Auth, RawChunk, kind};
 
 pub(crate) use parameters::{AuthParameters, KeyExchange, ParameterReader, RANDOM_LEN, offer};
 pub(crate) use signer::Signer;
+pub(crate) use verdict::Verdict;
 
 use crate::config::{AuthenticationConfig, Config, SharedKey};
 use crate::error::AuthenticationKeyError;
@@ -21,17 +23,6 @@ use crate::inbound::Inbound;
 use crate::stats::AuthenticationStats;
 use keys::SharedKeys;
 use session::Session;
-
-/// The result of an AUTH chunk (RFC 4895 §6.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// The chunks after it are authenticated. If the peer began to use another key, its identifier.
-    Genuine { new_key: Option<u16> },
-    /// The chunks after it are silently discarded.
-    Discard,
-    /// The chunks after it are discarded, and an ERROR names the HMAC Identifier, which this endpoint did not list.
-    UnsupportedHmac(u16),
-}
 
 /// How far the packet that is being handled is authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -3,11 +3,11 @@
 
 use anabranch_wire::chunk::{Auth, ChunkTypes, kind, padded};
 
-use super::Verdict;
 use super::keys::{KeyVectors, SharedKeys};
 use super::mac::Keyed;
 use super::parameters::AuthParameters;
 use super::signer::Signer;
+use super::verdict::Verdict;
 use crate::config::{AuthenticationConfig, HmacAlgorithm};
 
 /// The negotiated authentication.
