@@ -3,7 +3,14 @@
 use anabranch_wire::Tsn;
 use anabranch_wire::parameter::Parameter;
 
-use super::BAD_SEQUENCE_NUMBER;
+/// Results of table 3.
+pub(super) const NOTHING_TO_DO: u32 = 0;
+pub(super) const PERFORMED: u32 = 1;
+pub(super) const DENIED: u32 = 2;
+pub(super) const WRONG_SSN: u32 = 3;
+pub(super) const ALREADY_IN_PROGRESS: u32 = 4;
+const BAD_SEQUENCE_NUMBER: u32 = 5;
+pub(super) const IN_PROGRESS: u32 = 6;
 
 /// An answer.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,13 @@
 //! The TSNs of before a reset (RFC 6525 §5.1.4, §5.2.4).
 
+use core::time::Duration;
+
 use anabranch_wire::Tsn;
 
-use super::MSL;
 use crate::time::Timestamp;
+
+/// The maximum segment lifetime (§5.1.4).
+pub(super) const MSL: Duration = Duration::from_secs(30);
 
 /// TSNs of a direction from before a reset that changed them: a late chunk with such a TSN is discarded.
 #[derive(Clone, Copy, Debug)]

@@ -20,52 +20,34 @@
 
 mod answer;
 mod former;
+mod parameters;
+mod parts;
 mod request;
 
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use anabranch_wire::Tsn;
 use anabranch_wire::chunk::{ReConfig, ReConfigContents};
-use anabranch_wire::parameter::{Parameter, ParametersBuilder, StreamList};
-use anabranch_wire::{StreamId, Tsn};
+use anabranch_wire::parameter::{Parameter, StreamList};
 
 use crate::config::Config;
 use crate::path::PathId;
-use crate::receive::Receiver;
 use crate::reconfiguration::{
     ReconfigurationError, ReconfigurationEvent as Event, ReconfigurationRequest as Request,
     ReconfigurationResult, StreamSelection,
 };
-use crate::recovery::Outstanding;
-use crate::send::SendQueue;
 use crate::seq::ExtendedTsn;
 use crate::time::Timestamp;
-use answer::Answers;
-use former::Former;
+use answer::{ALREADY_IN_PROGRESS, Answers, DENIED, IN_PROGRESS, NOTHING_TO_DO, PERFORMED, WRONG_SSN};
+use former::{Former, MSL};
+use parameters::{chunk_of, selection, sequence_of};
+pub(crate) use parts::Parts;
 pub(crate) use request::Change;
 use request::{Job, Requests};
 
-/// Results of table 3.
-const NOTHING_TO_DO: u32 = 0;
-const PERFORMED: u32 = 1;
-const DENIED: u32 = 2;
-const WRONG_SSN: u32 = 3;
-const ALREADY_IN_PROGRESS: u32 = 4;
-const BAD_SEQUENCE_NUMBER: u32 = 5;
-const IN_PROGRESS: u32 = 6;
-
-/// The maximum segment lifetime (§5.1.4).
-const MSL: Duration = Duration::from_secs(30);
-
 /// The most requests of the peer that wait for a request of this endpoint. A peer that follows §5.1.1 has one or two.
 const MOST_WAITING: usize = 4;
-
-/// The parts of the association that a reconfiguration changes.
-pub(crate) struct Parts<'a> {
-    pub(crate) queue: &'a mut SendQueue,
-    pub(crate) outstanding: &'a mut Outstanding,
-    pub(crate) receiver: &'a mut Receiver,
-}
 
 /// The state of the association, as far as it decides which requests of the peer are denied.
 #[derive(Clone, Copy, Debug)]
@@ -656,45 +638,5 @@ impl Reconfiguration {
         if !self.handling.contains(&sequence) {
             self.outgoing.push_back(Outgoing::Answer(chunk_of(&[answer])));
         }
-    }
-}
-
-/// A RE-CONFIG of these parameters.
-fn chunk_of(parameters: &[Parameter]) -> ReConfig {
-    let builder = parameters
-        .iter()
-        .fold(ParametersBuilder::new(), ParametersBuilder::push);
-    ReConfig {
-        parameters: builder.finish(),
-    }
-}
-
-fn selection(streams: &StreamList) -> StreamSelection {
-    if streams.is_all() {
-        return StreamSelection::All;
-    }
-    let mut listed: Vec<StreamId> = streams.iter().collect();
-    listed.sort_unstable();
-    listed.dedup();
-    StreamSelection::Listed(listed)
-}
-
-/// The list of a request: empty for all streams (§5.1.2 A4, §5.1.3 B2).
-fn list(selection: &StreamSelection) -> StreamList {
-    match selection {
-        StreamSelection::All => StreamList::default(),
-        StreamSelection::Listed(streams) => StreamList::from_streams(streams.iter().copied()),
-    }
-}
-
-/// The Re-configuration Request Sequence Number of a request.
-fn sequence_of(request: &Parameter) -> u32 {
-    match request {
-        Parameter::OutgoingReset { request, .. }
-        | Parameter::IncomingReset { request, .. }
-        | Parameter::TsnReset { request }
-        | Parameter::AddOutgoing { request, .. }
-        | Parameter::AddIncoming { request, .. } => *request,
-        _ => 0,
     }
 }

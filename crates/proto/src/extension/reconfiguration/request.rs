@@ -7,7 +7,8 @@ use anabranch_wire::Tsn;
 use anabranch_wire::chunk::ReConfig;
 use anabranch_wire::parameter::Parameter;
 
-use super::{Parts, chunk_of, list};
+use super::parameters::{chunk_of, list, sequence_of};
+use super::parts::Parts;
 use crate::path::PathId;
 use crate::reconfiguration::{ReconfigurationRequest as Request, StreamSelection};
 use crate::seq::ExtendedTsn;
@@ -158,7 +159,7 @@ impl Requests {
         let parameters = parameters(job, self.next, response, last_tsn);
         let requests = parameters
             .iter()
-            .map(|(parameter, request)| (super::sequence_of(parameter), *request, true));
+            .map(|(parameter, request)| (sequence_of(parameter), *request, true));
         let requests: Vec<_> = requests.collect();
         let parameters: Vec<_> = parameters.into_iter().map(|(parameter, _)| parameter).collect();
         self.next = self.next.wrapping_add(requests.len() as u32);
