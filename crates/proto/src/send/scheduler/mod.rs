@@ -3,6 +3,7 @@
 //! A message that has begun is finished before another begins, unless messages interleave. `send_queue` ensures this: it asks the scheduler
 //! only between messages or, with interleaving, between fragments.
 
+mod accepted;
 mod arrivals;
 mod rings;
 mod settings;
@@ -14,23 +15,10 @@ use anabranch_wire::StreamId;
 
 use crate::config::SchedulerKind;
 use crate::message::MessageId;
+pub(super) use accepted::Accepted;
 use arrivals::Arrivals;
 use settings::Settings;
 use turns::Turns;
-
-/// A fragment that was sent.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Accepted {
-    pub(super) message: MessageId,
-    /// Bytes of user data.
-    pub(super) bytes: usize,
-    /// Whether it was the last fragment of its message.
-    pub(super) ended: bool,
-    /// Whether a fragment of another message may follow in any case.
-    pub(super) interleaves: bool,
-    /// Whether the stream has more to send.
-    pub(super) more: bool,
-}
 
 #[derive(Debug)]
 enum Order {

@@ -14,7 +14,7 @@
 
 use anabranch_wire::StreamId;
 
-use super::Accepted;
+use super::accepted::Accepted;
 use super::rings::{Key, Rings};
 use super::settings::Settings;
 use crate::config::SchedulerKind;
