@@ -5,6 +5,7 @@
 mod hold;
 mod outbound_stream;
 mod queued_message;
+mod reset;
 
 use anabranch_wire::{Ppid, StreamId};
 use bytes::Bytes;
