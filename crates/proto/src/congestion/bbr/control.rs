@@ -1,61 +1,18 @@
 //! The control parameters of BBR (draft-ietf-ccwg-bbr §5.6): pacing rate, send quantum and congestion window.
 
-use core::time::Duration;
-
-use super::{Bbr, LARGEST, Sample, State, probe_rtt};
+use super::Bbr;
+use super::sample::{LARGEST, Sample};
+use super::state::{PROBE_RTT_CWND_GAIN, State};
+use super::window::initial_pacing_rate;
 use crate::controller::Report;
 
 /// 1 minus `BBR.PacingMarginPercent`.
 const PACING_MARGIN: f64 = 0.99;
-/// The round-trip time that the pacing rate begins with, before one is measured.
-const NOMINAL_RTT: Duration = Duration::from_millis(1);
 /// `BBR.MinPipeCwnd`, in packets.
 const MIN_PIPE_PACKETS: f64 = 4.0;
 /// The send quantum: the bytes of one millisecond, with an upper bound.
 const QUANTUM_TIME: f64 = 0.001;
 const LARGEST_QUANTUM: f64 = 65_536.0;
-
-/// The window and the pacing rate.
-#[derive(Clone, Debug)]
-pub(super) struct Control {
-    pub(super) cwnd: f64,
-    prior_cwnd: f64,
-    pub(super) pacing_rate: f64,
-    /// Whether the pacing rate was set by a measured RTT.
-    paced_by_rtt: bool,
-    /// Whether the window was used fully, in this round and in the last one.
-    limited: [bool; 2],
-}
-
-impl Control {
-    pub(super) fn new(initial_window: f64) -> Self {
-        Self {
-            cwnd: initial_window,
-            prior_cwnd: 0.0,
-            pacing_rate: initial_pacing_rate(initial_window, NOMINAL_RTT),
-            paced_by_rtt: false,
-            limited: [false; 2],
-        }
-    }
-
-    pub(super) fn note_use(&mut self, inflight: f64) {
-        self.limited[0] |= inflight >= self.cwnd;
-    }
-
-    pub(super) fn begin_round(&mut self) {
-        self.limited = [false, self.limited[0]];
-    }
-
-    /// `C.is_cwnd_limited`.
-    pub(super) fn is_cwnd_limited(&self) -> bool {
-        self.limited[0] || self.limited[1]
-    }
-}
-
-/// `InitPacingRate`.
-fn initial_pacing_rate(initial_window: f64, rtt: Duration) -> f64 {
-    State::Startup.pacing_gain() * initial_window / rtt.as_secs_f64()
-}
 
 impl Bbr {
     /// `UpdateControlParameters`.
@@ -125,7 +82,7 @@ impl Bbr {
 
     /// `ProbeRTTCwnd`.
     pub(super) fn probe_rtt_cwnd(&self) -> f64 {
-        let cwnd = self.bdp_multiple(self.model.bw, probe_rtt::CWND_GAIN);
+        let cwnd = self.bdp_multiple(self.model.bw, PROBE_RTT_CWND_GAIN);
         cwnd.max(self.min_pipe_cwnd())
     }
 

@@ -8,89 +8,37 @@
 //! Where the draft leaves a choice, or this code deviates from it, a comment begins with *Decision*.
 
 mod control;
+mod estimates;
 #[cfg(test)]
 mod events;
+mod full_pipe;
 mod loss;
+mod losses;
+mod min_rtt;
 mod model;
+mod probe;
 mod probe_bw;
 mod probe_rtt;
+mod sample;
 mod startup;
+mod state;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use core::time::Duration;
 
-use self::control::Control;
-use self::loss::Losses;
+use self::full_pipe::FullPipe;
+use self::losses::Losses;
+use self::min_rtt::MinRtt;
 use self::model::{Model, Rounds};
-use self::probe_bw::Probe;
-use self::probe_rtt::MinRtt;
-use self::startup::FullPipe;
+use self::probe::Probe;
+use self::sample::{LARGEST, Sample};
+use self::state::State;
+use self::window::Control;
 use crate::controller::{BbrConfig, Controller, LostPacket, NewPath, Pace, Report, SentPacket};
 use crate::random::Random;
 use crate::time::Timestamp;
-
-/// The largest window in bytes and the largest rate in bytes per second. Far above any path; they keep absurd input finite.
-const LARGEST: f64 = (1_u64 << 40) as f64;
-
-/// §2.7, `BBR.state`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Startup,
-    Drain,
-    Down,
-    Cruise,
-    Refill,
-    Up,
-    ProbeRtt,
-}
-
-impl State {
-    /// §5.6.1, the table's pacing gain.
-    fn pacing_gain(self) -> f64 {
-        match self {
-            // 4 · ln 2
-            Self::Startup => 2.77,
-            Self::Drain => 0.5,
-            Self::Down => 0.9,
-            Self::Cruise | Self::Refill | Self::ProbeRtt => 1.0,
-            Self::Up => 1.25,
-        }
-    }
-
-    /// §5.6.1, the table's cwnd gain.
-    fn cwnd_gain(self) -> f64 {
-        match self {
-            Self::ProbeRtt => probe_rtt::CWND_GAIN,
-            Self::Up => 2.25,
-            _ => 2.0,
-        }
-    }
-
-    /// `IsInAProbeBWState`.
-    fn is_probe_bw(self) -> bool {
-        matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
-    }
-
-    /// `IsProbingBW`.
-    fn is_probing(self) -> bool {
-        matches!(self, Self::Startup | Self::Refill | Self::Up)
-    }
-}
-
-/// `RS`: what one acknowledgement tells. Without a rate sample, all but the acknowledged bytes are zero or absent.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sample {
-    newly_acked: f64,
-    /// `RS.delivery_rate`; zero if it is not reliable.
-    rate: f64,
-    delivered: f64,
-    app_limited: bool,
-    rtt: Option<Duration>,
-    tx_in_flight: f64,
-    lost: f64,
-    prior_delivered: Option<u64>,
-}
 
 /// BBR at work on one path.
 #[derive(Debug)]

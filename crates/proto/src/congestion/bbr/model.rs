@@ -1,11 +1,11 @@
 //! BBR's model of the path (draft-ietf-ccwg-bbr §5.5): rounds, the largest bandwidth, aggregation of acknowledgements, and the bounds of
 //! the long and the short term.
 
-use super::{Bbr, Sample};
+use super::sample::Sample;
 use crate::time::Timestamp;
 
 /// `BBR.ExtraAckedFilterLen`, in rounds.
-const EXTRA_ACKED_ROUNDS: usize = 10;
+pub(super) const EXTRA_ACKED_ROUNDS: usize = 10;
 
 /// §5.5.1: round trips, counted by packets.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +23,7 @@ impl Rounds {
     }
 
     /// `UpdateRound`.
-    fn update(&mut self, sample: &Sample, delivered: u64) {
+    pub(super) fn update(&mut self, sample: &Sample, delivered: u64) {
         let of_this_round = |prior| prior >= self.next_delivered;
         self.start = sample.prior_delivered.is_some_and(of_this_round);
         if self.start {
@@ -45,7 +45,7 @@ impl MaxBandwidth {
     }
 
     /// `UpdateMaxBw`. Application-limited samples count only if they are larger (§5.5.4).
-    fn update(&mut self, sample: &Sample) {
+    pub(super) fn update(&mut self, sample: &Sample) {
         if sample.rate > 0.0 && (sample.rate >= self.get() || !sample.app_limited) {
             self.cycles[1] = self.cycles[1].max(sample.rate);
         }
@@ -81,7 +81,7 @@ impl ExtraAcked {
         slots.fold(0.0, f64::max)
     }
 
-    fn update(&mut self, now: Timestamp, round: u64, newly_acked: f64, bw: f64, cwnd: f64) {
+    pub(super) fn update(&mut self, now: Timestamp, round: u64, newly_acked: f64, bw: f64, cwnd: f64) {
         while self.round < round {
             self.round += 1;
             self.rounds[slot(self.round)] = 0.0;
@@ -143,52 +143,5 @@ impl Model {
     pub(super) fn reset_short_term(&mut self) {
         self.bw_shortterm = f64::INFINITY;
         self.inflight_shortterm = f64::INFINITY;
-    }
-}
-
-impl Bbr {
-    /// `UpdateMaxBw`, and the counting of rounds.
-    pub(super) fn update_max_bw(&mut self, sample: &Sample) {
-        self.rounds.update(sample, self.delivered);
-        if self.rounds.start {
-            self.probe.rounds_since_up = self.probe.rounds_since_up.saturating_add(1);
-            self.control.begin_round();
-        }
-        self.model.max_bw.update(sample);
-    }
-
-    /// `UpdateACKAggregation`.
-    pub(super) fn update_ack_aggregation(&mut self, now: Timestamp, sample: &Sample) {
-        let (round, bw, cwnd) = (self.rounds.count, self.model.bw, self.control.cwnd);
-        let extra_acked = &mut self.model.extra_acked;
-        extra_acked.update(now, round, sample.newly_acked, bw, cwnd);
-    }
-
-    /// `BBR.extra_acked`: in Startup of one round.
-    pub(super) fn extra_acked(&self) -> f64 {
-        let length = if self.full_pipe.reached {
-            EXTRA_ACKED_ROUNDS
-        } else {
-            1
-        };
-        self.model.extra_acked.get(length)
-    }
-
-    /// `BDPMultiple`.
-    pub(super) fn bdp_multiple(&self, bw: f64, gain: f64) -> f64 {
-        match self.min_rtt.get() {
-            Some(rtt) => gain * (bw * rtt.as_secs_f64()),
-            None => self.initial_window,
-        }
-    }
-
-    /// `Inflight`.
-    pub(super) fn inflight_at(&self, bw: f64, gain: f64) -> f64 {
-        self.quantization_budget(self.bdp_multiple(bw, gain))
-    }
-
-    /// `TargetInflight`.
-    pub(super) fn target_inflight(&self) -> f64 {
-        self.bdp_multiple(self.model.bw, 1.0).min(self.control.cwnd)
     }
 }

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::probe::AckPhase;
 use super::{Bbr, Sample, State};
 use crate::time::Timestamp;
 
@@ -13,54 +14,6 @@ const PROBE_WAIT: Duration = Duration::from_secs(2);
 const RENO_ROUNDS: f64 = 63.0;
 /// The most doublings of the slope of `inflight_longterm`.
 const SLOPE_ROUNDS: u32 = 30;
-
-/// `BBR.ack_phase`: the relation of the acknowledgements to the probe for bandwidth.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum AckPhase {
-    #[default]
-    Init,
-    Refilling,
-    Starting,
-    Feedback,
-    Stopping,
-}
-
-/// The state of the probes for bandwidth.
-#[derive(Clone, Debug)]
-pub(super) struct Probe {
-    pub(super) ack_phase: AckPhase,
-    /// `BBR.is_bw_probe_sample`.
-    pub(super) is_sample: bool,
-    /// `BBR.prev_probe_too_high`.
-    pub(super) too_high: bool,
-    /// `BBR.prev_probe_precautionary`.
-    precautionary: bool,
-    up_rounds: u32,
-    up_acked: f64,
-    up_acked_per_increase: f64,
-    pub(super) rounds_since_up: u64,
-    wait: Duration,
-    cycle_stamp: Timestamp,
-    pub(super) drain_start_round: u64,
-}
-
-impl Default for Probe {
-    fn default() -> Self {
-        Self {
-            ack_phase: AckPhase::Init,
-            is_sample: false,
-            too_high: false,
-            precautionary: false,
-            up_rounds: 0,
-            up_acked: 0.0,
-            up_acked_per_increase: f64::INFINITY,
-            rounds_since_up: 0,
-            wait: Duration::ZERO,
-            cycle_stamp: Timestamp::ZERO,
-            drain_start_round: 0,
-        }
-    }
-}
 
 impl Bbr {
     /// `StartProbeBW_DOWN`; also `EnterProbeBW`.

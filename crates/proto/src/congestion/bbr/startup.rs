@@ -1,4 +1,4 @@
-//! BBR's states Startup and Drain (draft-ietf-ccwg-bbr §5.3.1, §5.3.2), and the estimator of a full pipe, which ProbeBW uses too.
+//! BBR's states Startup and Drain (draft-ietf-ccwg-bbr §5.3.1, §5.3.2), and when the pipe is full, which ProbeBW uses too.
 
 use super::{Bbr, Sample, State};
 use crate::time::Timestamp;
@@ -11,24 +11,6 @@ const FULL_ROUNDS: u32 = 3;
 const STARTUP_LOSSES: u32 = 6;
 /// Rounds after which Drain ends although more than the BDP is in flight.
 const DRAIN_ROUNDS: u64 = 3;
-
-/// §5.3.1.2: whether the delivery rate still grows.
-#[derive(Clone, Debug, Default)]
-pub(super) struct FullPipe {
-    /// `BBR.full_bw_reached`.
-    pub(super) reached: bool,
-    /// `BBR.full_bw_now`.
-    pub(super) now: bool,
-    bw: f64,
-    count: u32,
-}
-
-impl FullPipe {
-    /// `ResetFullBW`, and the rate to compare with.
-    pub(super) fn reset(&mut self, bw: f64) {
-        (self.now, self.bw, self.count) = (false, bw, 0);
-    }
-}
 
 impl Bbr {
     /// `CheckFullBWReached`. Decision: a round that begins with an unreliable rate does not count.
