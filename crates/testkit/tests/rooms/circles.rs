@@ -17,7 +17,7 @@ use super::source::{Import, occurrences, references};
 use super::{Source, module_of, of_the_product, sources_of};
 
 /// The crates without circles.
-const CRATES: [&str; 1] = ["anabranch"];
+const CRATES: [&str; 2] = ["anabranch", "proto"];
 
 /// The files of each module. The root of the crate is the module without a name.
 struct Modules<'a> {
