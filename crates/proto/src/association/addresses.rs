@@ -346,7 +346,18 @@ impl Association {
 fn pair_addresses(association: &mut Association, now: Timestamp) {
     let requests = association.addresses.requests();
     let known = requests.map_or_else(|| association.config.local_addresses.clone(), Requests::usable);
-    for path in association.paths.add_pairs(now, &association.config, &known) {
+    let added = association.paths.add_pairs(now, &association.config, &known);
+    // Requests with wildcards are for networks behind address translators.
+    if !added.is_empty()
+        && association
+            .addresses
+            .requests()
+            .is_some_and(Requests::is_wildcard)
+    {
+        let paths = association.paths.iter_mut();
+        paths.for_each(|path| path.keep_mapping(now));
+    }
+    for path in added {
         association.send_heartbeat(now, path);
     }
 }

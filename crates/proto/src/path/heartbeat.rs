@@ -10,6 +10,10 @@ use crate::controller::Controller;
 use crate::random::Random;
 use crate::time::Timestamp;
 
+/// How long a path behind an address translator may be silent. Translators keep a mapping for UDP for two minutes or longer (RFC 4787 REQ-5),
+/// but many deployed ones for 30 seconds.
+const LONGEST_SILENCE: Duration = Duration::from_secs(25);
+
 impl Path {
     /// Builds a HEARTBEAT for this path, which is then pending, and schedules the next one.
     pub(crate) fn new_heartbeat(&mut self, now: Timestamp, config: &Config, random: &mut Random) -> Chunk {
@@ -47,7 +51,14 @@ impl Path {
             return Some(rto);
         }
         let interval = self.parameters.heartbeat_interval;
-        interval.map(|interval| rto.mul_f64(1.0 + jitter) + interval)
+        let longest = self.parameters.longest_silence.unwrap_or(Duration::MAX);
+        interval.map(|interval| (rto.mul_f64(1.0 + jitter) + interval).min(longest))
+    }
+
+    /// The path may lead through an address translator: its heartbeats keep the mapping.
+    pub(crate) fn keep_mapping(&mut self, now: Timestamp) {
+        self.parameters.longest_silence = Some(LONGEST_SILENCE);
+        self.heartbeat.due = self.heartbeat.due.map(|due| due.min(now + LONGEST_SILENCE));
     }
 
     /// A HEARTBEAT ACK with this information arrived.

@@ -10,6 +10,8 @@ use crate::dscp::Dscp;
 pub(crate) struct PathParameters {
     /// `HB.interval`; `None` if heartbeats are off.
     pub(super) heartbeat_interval: Option<Duration>,
+    /// The longest time between two heartbeats: an address translator forgets the path after a longer silence.
+    pub(super) longest_silence: Option<Duration>,
     /// `Path.Max.Retrans`.
     pub(super) max_retrans: u32,
     pub(super) path_mtu: PathMtu,
@@ -21,6 +23,7 @@ impl PathParameters {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             heartbeat_interval: config.heartbeat.interval,
+            longest_silence: None,
             max_retrans: config.retransmissions.path_max_retrans,
             path_mtu: PathMtu::Discovered,
             dscp: config.dscp,

@@ -26,6 +26,7 @@ impl Path {
             self.set_path_mtu(path_mtu, config);
         }
         if let Some(heartbeats) = settings.heartbeats {
+            self.parameters.longest_silence = None;
             self.parameters.heartbeat_interval = match heartbeats {
                 PathHeartbeats::Off => None,
                 PathHeartbeats::Every(interval) => Some(interval),

@@ -48,24 +48,39 @@ pub(crate) enum End {
 /// An address translator: it maps each private address and port to a public one.
 #[derive(Debug, Default)]
 struct Translator {
-    public: BTreeMap<SocketAddr, SocketAddr>,
+    /// The public address of each private one, and when a packet last left there.
+    public: BTreeMap<SocketAddr, (SocketAddr, Timestamp)>,
+    /// It forgets a mapping after a silence of this length.
+    forgets_after: Option<Duration>,
+    ports: u16,
 }
 
 impl Translator {
     /// The public address of a private one: that of its network, with a port of its own.
-    fn public(&mut self, private: SocketAddr) -> SocketAddr {
-        let port = 40_000 + self.public.len() as u16;
+    fn public(&mut self, private: SocketAddr, now: Timestamp) -> SocketAddr {
+        self.forget(now);
         let IpAddr::V4(address) = private.ip() else {
             panic!("IPv4")
         };
         let network = address.octets()[1];
-        let public = SocketAddr::new(ip([192, 0, 2, network]), port);
-        *self.public.entry(private).or_insert(public)
+        let next = SocketAddr::new(ip([192, 0, 2, network]), 40_000 + self.ports);
+        let mapping = self.public.entry(private).or_insert((next, now));
+        self.ports += u16::from(mapping.0 == next);
+        mapping.1 = now;
+        mapping.0
     }
 
-    fn private(&self, public: SocketAddr) -> Option<SocketAddr> {
-        let found = self.public.iter().find(|(_, one)| **one == public);
+    fn private(&mut self, public: SocketAddr, now: Timestamp) -> Option<SocketAddr> {
+        self.forget(now);
+        let found = self.public.iter().find(|(_, (one, _))| *one == public);
         found.map(|(private, _)| *private)
+    }
+
+    fn forget(&mut self, now: Timestamp) {
+        if let Some(after) = self.forgets_after {
+            self.public
+                .retain(|_, (_, last)| now.saturating_duration_since(*last) < after);
+        }
     }
 }
 
@@ -142,6 +157,18 @@ impl Roaming {
     pub(crate) fn behind_translator(mut self) -> Self {
         self.translator = Some(Translator::default());
         self
+    }
+
+    /// The translator forgets a mapping after this time without a packet from the client.
+    pub(crate) fn that_forgets_after(mut self, time: Duration) -> Self {
+        let translator = self.translator.as_mut();
+        translator.expect("a translator").forgets_after = Some(time);
+        self
+    }
+
+    /// How many mappings the translator has made.
+    pub(crate) fn mappings(&self) -> u16 {
+        self.translator.as_ref().map_or(0, |translator| translator.ports)
     }
 
     /// Begins the association.
@@ -310,7 +337,7 @@ impl Roaming {
                 return;
             }
             if let Some(translator) = &mut self.translator {
-                packet.source = translator.public(packet.source);
+                packet.source = translator.public(packet.source, self.now);
             }
         } else {
             if packet.source.ip().is_unspecified() {
@@ -318,8 +345,8 @@ impl Roaming {
             }
             self.note(from, &packet, "");
             self.sent.push((self.now, from, packet.clone()));
-            if let Some(translator) = &self.translator {
-                let Some(private) = translator.private(packet.destination) else {
+            if let Some(translator) = &mut self.translator {
+                let Some(private) = translator.private(packet.destination, self.now) else {
                     return;
                 };
                 packet.destination = private;

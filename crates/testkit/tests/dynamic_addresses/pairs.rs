@@ -148,6 +148,21 @@ fn a_dead_network_neither_ends_nor_delays_the_association() {
     roaming.expect_complete(End::Server);
 }
 
+// Translators forget a path after 30 s without a packet from inside: then nothing would reach the client.
+#[test]
+fn idle_paths_stay_open_through_translators() {
+    let config = dynamic();
+    let roaming = Roaming::new([config.clone(), config], 1);
+    let roaming = roaming.behind_translator().that_forgets_after(30_000 * MS);
+    let mut roaming = roaming.connect();
+    roaming.move_to(&[WIFI, MOBILE], true);
+    roaming.run(600_000 * MS);
+    assert_eq!(roaming.mappings(), 2, "one for each network");
+    roaming.send(End::Server, 1000);
+    roaming.run(100 * MS);
+    roaming.expect_complete(End::Client);
+}
+
 // Without dynamic addresses the INIT lists the addresses of the client.
 #[test]
 fn listed_addresses_have_a_path_each_to_the_only_address_of_the_server() {

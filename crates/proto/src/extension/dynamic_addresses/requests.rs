@@ -248,6 +248,11 @@ impl Requests {
         self.primary = Some(address);
     }
 
+    /// Whether requests name addresses by wildcards.
+    pub(crate) fn is_wildcard(&self) -> bool {
+        self.wildcard
+    }
+
     /// Whether the peer understands no requests.
     pub(crate) fn is_stopped(&self) -> bool {
         self.is_stopped
