@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{Carry, Observe, TransportKind};
 use crate::output::note;
+use crate::paths::PathArgs;
 use crate::reliability::{Offer, Persist};
 use crate::scheduling::Schedule;
 use crate::stall;
@@ -60,6 +61,7 @@ pub(crate) struct Client {
     pub(crate) endpoint: Endpoint,
     pub(crate) association: Association,
     pub(crate) remote: SocketAddr,
+    paths: PathArgs,
 }
 
 /// How and when an association ended.
@@ -132,6 +134,7 @@ impl Target {
                     endpoint,
                     association,
                     remote,
+                    paths: carry.paths.clone(),
                 };
                 let client = client.judge_paths(carry).await?;
                 self.announce(carry, observe, &client);
@@ -270,6 +273,9 @@ impl Client {
     /// Shuts the association down gracefully when the peer has acknowledged all data. The limits are [`stall::LIMIT`] for each
     /// 64 KiB of outstanding data, `Config::shutdown_guard` for the shutdown, and [`HURRY`] after the user asked to stop.
     pub(crate) async fn finish(&self, interrupt: &Interrupt) -> Ending {
+        if let Some(warning) = self.paths.unused(&self.association.stats()) {
+            note(format!("warning: {warning}"));
+        }
         let orderly = async {
             // Drain first: the guard timer of a shutdown should not run while much data is still outstanding.
             if let Err(problem) = stall::drained(&self.association).await {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use anabranch::{
     AckRouting, AssociationStats, Config, CoupledControl, DynamicAddressConfig, MultipathMode, PathPair,
-    PathScheduler, RetransmissionPolicy,
+    PathScheduler, PathState, PathStats, RetransmissionPolicy,
 };
 use clap::{Args, ValueEnum};
 
@@ -377,9 +377,28 @@ impl PathArgs {
         let unused = self.path.iter().find(|path| !used(path));
         Ok(unused.map(|path| {
             format!(
-                "--path {path} is not used: the peer announced only {told}, and each address gives one path"
+                "--path {path} is not used: no address that the peer announced ({told}) has this version of IP"
             )
         }))
+    }
+
+    /// A warning at the end if packets from a local address of `--path` never came through.
+    pub(crate) fn unused(&self, stats: &AssociationStats) -> Option<String> {
+        let from = |path: &PathArg, one: &PathStats| one.local == Some(path.local.ip);
+        let works = |path: &&PathArg| {
+            let mut paths = stats.paths.iter().filter(|one| from(path, one));
+            paths.any(|one| one.state != PathState::Unconfirmed)
+        };
+        let unused = self.path.iter().find(|path| !works(path))?;
+        let reason = if stats.extensions.dynamic_addresses {
+            "the peer answered no heartbeat from there, and no request to add the address"
+        } else {
+            "the peer answered no heartbeat from there, and it cannot be told of the address that an address translator gives it (RFC 5061)"
+        };
+        Some(format!(
+            "--path {unused} carried nothing: {reason}; check that the network works, with `ip route get HOST from {}`",
+            unused.local.ip
+        ))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Owns a message, or a part of one, that the application has not read yet.
 
+use bytes::Bytes;
+
 use super::fragment::Fragment;
 use super::load::Load;
 use crate::message::MessagePart;
@@ -41,6 +43,20 @@ impl Held {
             payload: fragment.payload.into(),
         };
         Self::new(part, tsn, load)
+    }
+
+    /// A later message counts the datagram of which this one may be a slice. Returns the bytes that this one no longer counts.
+    #[inline]
+    pub(super) fn leave_datagram(&mut self) -> usize {
+        let own = self.part.payload.len() as u32;
+        (core::mem::replace(&mut self.kept, own) - own) as usize
+    }
+
+    /// Copies the user data, if it may be a slice of a datagram.
+    pub(super) fn copy(&mut self) {
+        if let [payload] = self.part.payload.pieces() {
+            self.part.payload = Bytes::copy_from_slice(payload).into();
+        }
     }
 
     /// The cost of its chunks.

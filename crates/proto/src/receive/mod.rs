@@ -84,6 +84,8 @@ pub(crate) struct Receiver {
     /// Data that gap ack blocks acknowledged and that the receiver may drop if the receive window is full.
     renegable: Renegable,
     reneged: u64,
+    /// The last short message of the packet that is being handled, if it was delivered at once.
+    sharing: Option<u64>,
     /// Data that waits for a reset of its stream (RFC 6525).
     deferral: Option<Box<Deferral>>,
 }
@@ -104,6 +106,7 @@ impl Receiver {
             buffers: buffers.clone(),
             renegable: Renegable::new(config.nr_sack.may_renege),
             reneged: 0,
+            sharing: None,
             deferral: None,
         }
     }
@@ -248,11 +251,15 @@ impl Receiver {
             return Verdict::Accepted;
         }
         // A slice keeps its whole datagram in memory, which counts. A payload that is less than half of its datagram is copied, unless
-        // little is held. Parts of a message also wait in the application, until it has joined them.
+        // little is held, or another message of the datagram was just delivered. Parts of a message also wait in the application, until it has
+        // joined them.
         let little = whole && self.window.held().memory() + fragment.datagram <= SPARE;
         if 2 * len < fragment.datagram && !little {
-            fragment.payload = Bytes::copy_from_slice(&fragment.payload);
-            fragment.datagram = len;
+            let read_next = whole && next_in_order && !self.tracker.has_gaps() && self.deferral.is_none();
+            if !(read_next && self.ready.is_one_queue() && self.shares_datagram()) {
+                fragment.payload = Bytes::copy_from_slice(&fragment.payload);
+                fragment.datagram = len;
+            }
         }
         self.window.take(Load::of(&fragment));
         if let Some(deferral) = &mut self.deferral {
@@ -272,6 +279,21 @@ impl Receiver {
                 interleaved.on_fragment(tsn, fragment, tracker, &mut out)
             }
         }
+    }
+
+    /// Whether the next message, which the application can read at once, keeps its datagram, because the message before it is of the same one.
+    /// The application reads them in their order, so that the last one of a datagram counts it.
+    #[inline]
+    fn shares_datagram(&mut self) -> bool {
+        let previous = self.sharing.replace(self.next_message);
+        let Some(kept) = previous.and_then(|previous| self.ready.leave_datagram(previous)) else {
+            return false;
+        };
+        self.window.release(Load {
+            kept,
+            ..Load::default()
+        });
+        true
     }
 
     /// The next message, or part of one, of the streams that are not read separately.
@@ -399,6 +421,7 @@ impl Receiver {
     /// Called after the last chunk of a packet with DATA. `immediate` if a chunk had the I bit; `several_paths` if the sender uses several
     /// paths at once.
     pub(crate) fn on_packet(&mut self, now: Timestamp, immediate: bool, several_paths: bool) {
+        self.sharing = None;
         if immediate || self.a_rwnd() == 0 {
             self.acks.timing.note(Urgency::AtOnce);
         }

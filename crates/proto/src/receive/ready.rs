@@ -214,8 +214,27 @@ impl ReadyQueue {
     }
 
     fn sort_common(&mut self) {
-        for entry in core::mem::take(&mut self.common) {
+        for mut entry in core::mem::take(&mut self.common) {
+            // Messages of one datagram may now be read in another order.
+            if let Ready::Message(held) = &mut entry {
+                held.copy();
+            }
             self.sort(entry);
+        }
+    }
+
+    /// Whether all entries are in the common queue.
+    #[inline]
+    pub(super) fn is_one_queue(&self) -> bool {
+        self.separate.is_empty() && !self.separates_new
+    }
+
+    /// If the last entry is this message, it no longer counts its datagram: returns the bytes.
+    #[inline]
+    pub(super) fn leave_datagram(&mut self, message: u64) -> Option<usize> {
+        match self.common.back_mut()? {
+            Ready::Message(held) if held.part.message == message => Some(held.leave_datagram()),
+            _ => None,
         }
     }
 

@@ -451,6 +451,46 @@ fn large_datagrams_are_not_kept_for_small_payloads() {
     assert_eq!((kept.len(), slices.count()), (100, 0));
 }
 
+/// Short messages of one datagram are slices of it, and the last one that the application has not read counts the datagram.
+#[test]
+fn messages_of_one_datagram_count_it_once() {
+    let mut receiver = receiver(1, 100_000);
+    let datagram = Bytes::from(vec![1; 40_000]);
+    let slice = |tsn: u32, len: usize| Fragment {
+        payload: datagram.slice(..len),
+        datagram: datagram.len(),
+        ..fragment(tsn, 0, tsn - 1, "BE", b"")
+    };
+    for tsn in 1..=4 {
+        receiver.on_fragment(slice(tsn, 300));
+    }
+    receiver.on_packet(Timestamp::ZERO, false, false);
+    // The first one is a copy: the packet might have had no other.
+    let whole = 3 * 300 + 40_000;
+    assert_eq!(receiver.window.held().kept, whole);
+    for read in 1..=3 {
+        assert!(receiver.recv(Timestamp::ZERO).is_some());
+        assert_eq!(receiver.window.held().kept, whole - read * 300);
+    }
+    assert!(receiver.recv(Timestamp::ZERO).is_some());
+    assert_eq!(receiver.window.held(), Load::default());
+    // The next datagram has one short message only.
+    assert_eq!(receiver.on_fragment(slice(5, 300)), Verdict::Accepted);
+    assert_eq!(receiver.window.held().kept, 300);
+    // Messages that are read in another order are copies.
+    for tsn in 6..=8 {
+        receiver.on_fragment(slice(tsn, 300));
+    }
+    receiver.separate_new(true);
+    let mut left = 0;
+    while let Some(StreamItem::Part(part)) = receiver.recv_from(Timestamp::ZERO, StreamId(0)) {
+        let payload = &part.payload.pieces()[0];
+        assert!(!datagram.as_ptr_range().contains(&payload.as_ptr()));
+        left += 1;
+    }
+    assert_eq!((left, receiver.window.held()), (4, Load::default()));
+}
+
 /// A slice counts as its whole datagram, a copy as its own bytes.
 #[test]
 fn datagrams_that_are_kept_count() {

@@ -184,6 +184,28 @@ fn listed_addresses_have_a_path_each_to_the_only_address_of_the_server() {
     roaming.expect_complete(End::Client);
 }
 
+// The server lists an address that nobody reaches, and the only path from the client's second network leads there.
+#[test]
+fn an_address_of_the_peer_that_cannot_be_reached_costs_no_network() {
+    let plain = with(multipath(MultipathMode::Cmt), |config| {
+        config.dynamic_addresses = None
+    });
+    let client = with(plain.clone(), |config| {
+        config.local_addresses = vec![WIFI, MOBILE]
+    });
+    let server = with(plain, |config| config.local_addresses = vec![SERVER, SERVER_2]);
+    let mut roaming = Roaming::new([client, server], 1);
+    roaming.has = vec![WIFI, MOBILE];
+    let mut roaming = roaming.connect();
+    let listed = [(Some(WIFI), SERVER), (Some(MOBILE), SERVER_2)];
+    assert_eq!(roaming.paths(End::Client), listed);
+    roaming.run(5000 * MS);
+    let paths = roaming.association(End::Client).stats().paths;
+    let active = paths.iter().filter(|path| path.state == PathState::Active);
+    let active: Vec<_> = active.map(|path| (path.local, path.remote.ip())).collect();
+    assert_eq!(active, [(Some(WIFI), SERVER), (Some(MOBILE), SERVER)]);
+}
+
 // The peer does not know dynamic addresses.
 #[test]
 fn a_peer_without_dynamic_addresses_has_one_path() {
