@@ -250,17 +250,7 @@ impl Receiver {
             sequential.drop_orphan(tsn, &mut out);
             return Verdict::Accepted;
         }
-        // A slice keeps its whole datagram in memory, which counts. A payload that is less than half of its datagram is copied, unless
-        // little is held, or another message of the datagram was just delivered. Parts of a message also wait in the application, until it has
-        // joined them.
-        let little = whole && self.window.held().memory() + fragment.datagram <= SPARE;
-        if 2 * len < fragment.datagram && !little {
-            let read_next = whole && next_in_order && !self.tracker.has_gaps() && self.deferral.is_none();
-            if !(read_next && self.ready.is_one_queue() && self.shares_datagram()) {
-                fragment.payload = Bytes::copy_from_slice(&fragment.payload);
-                fragment.datagram = len;
-            }
-        }
+        self.leave_datagram(&mut fragment, next_in_order);
         self.window.take(Load::of(&fragment));
         if let Some(deferral) = &mut self.deferral {
             match deferral.take(tsn, fragment) {
@@ -278,6 +268,24 @@ impl Receiver {
             (Messages::Interleaved(interleaved), mut out, tracker) => {
                 interleaved.on_fragment(tsn, fragment, tracker, &mut out)
             }
+        }
+    }
+
+    /// A slice keeps its whole datagram in memory, which counts. A payload that is less than half of its datagram is copied, unless little is
+    /// held, or another message of the datagram was just delivered. Parts of a message also wait in the application, until it has joined
+    /// them.
+    #[inline]
+    fn leave_datagram(&mut self, fragment: &mut Fragment, next_in_order: bool) {
+        let len = fragment.payload.len();
+        if 2 * len >= fragment.datagram {
+            return;
+        }
+        let whole = fragment.beginning && fragment.ending;
+        let little = whole && self.window.held().memory() + fragment.datagram <= SPARE;
+        let at_once = whole && next_in_order && !self.tracker.has_gaps() && self.deferral.is_none();
+        if !little && !(at_once && self.ready.is_one_queue() && self.shares_datagram()) {
+            fragment.payload = Bytes::copy_from_slice(&fragment.payload);
+            fragment.datagram = len;
         }
     }
 
