@@ -283,7 +283,8 @@ impl Receiver {
         let whole = fragment.beginning && fragment.ending;
         let little = whole && self.window.held().memory() + fragment.datagram <= SPARE;
         let at_once = whole && next_in_order && !self.tracker.has_gaps() && self.deferral.is_none();
-        if !little && !(at_once && self.ready.is_one_queue() && self.shares_datagram()) {
+        let stays = little || at_once && self.ready.is_one_queue() && self.shares_datagram();
+        if !stays {
             fragment.payload = Bytes::copy_from_slice(&fragment.payload);
             fragment.datagram = len;
         }
