@@ -2,8 +2,11 @@
 
 use core::time::Duration;
 
-use anabranch_proto::{AddressEvent, Config, DynamicAddressConfig, MultipathMode, PathState, PathStats};
+use anabranch_proto::{
+    AddressEvent, Config, DynamicAddressConfig, Event, MultipathMode, PathState, PathStats,
+};
 use anabranch_testkit::with;
+use anabranch_wire::chunk::kind;
 
 use super::fixture::*;
 
@@ -106,18 +109,20 @@ fn networks_join_and_leave() {
     assert!(roaming.longest_pause(End::Server) < 250 * MS + 2 * 2 * DELAY);
 }
 
-// Nothing gets through a new network for 20 s. RFC 5061 allows one outstanding ASCONF and counts each expiry of T4-rto (§5.1 A3, B2).
+// Nothing gets through a new network for 25 s. RFC 5061 allows one outstanding ASCONF and counts each expiry of T4-rto (§5.1 A3, B2).
 #[test]
 fn a_dead_network_neither_ends_nor_delays_the_association() {
     let config = with(multipath(MultipathMode::Cmt), |config| {
-        config.retransmissions.association_max_retrans = 2;
-        config.retransmissions.path_max_retrans = 2;
+        config.retransmissions.association_max_retrans = 1;
+        config.retransmissions.path_max_retrans = 1;
     });
     let roaming = Roaming::new([config.clone(), config], 1);
     let mut roaming = roaming.behind_translator().connect();
-    let dead = roaming.now + Duration::from_secs(20);
+    let dead = roaming.now + Duration::from_secs(25);
     roaming.move_to(&[WIFI, MOBILE], true);
     roaming.lose_from(MOBILE, dead);
+    // Without data nothing resets the error counters.
+    roaming.run(5000 * MS);
     for _ in 0..600 {
         roaming.send(End::Client, 1000);
         roaming.run(5 * MS);
@@ -136,6 +141,10 @@ fn a_dead_network_neither_ends_nor_delays_the_association() {
     let is_sound = |path: &PathStats| path.state == PathState::Active && path.timeouts == 0;
     let paths = roaming.association(End::Client).stats().paths;
     assert!(paths.len() == 2 && paths.iter().all(is_sound), "{paths:?}");
+    let doubts =
+        |event: &&Event| matches!(event, Event::PathChanged { state, .. } if *state != PathState::Active);
+    let doubts = roaming.events[End::Client as usize].iter().filter(doubts);
+    assert_eq!(doubts.count(), 0, "nothing is wrong with the other paths");
     // It works in the end, and is added.
     roaming.run(45_000 * MS);
     let events = roaming.address_events(End::Client);
@@ -146,6 +155,27 @@ fn a_dead_network_neither_ends_nor_delays_the_association() {
         roaming.tail()
     );
     roaming.expect_complete(End::Server);
+}
+
+// The first network goes before a heartbeat has confirmed the path from the second one.
+#[test]
+fn data_goes_on_from_the_network_that_is_left() {
+    let mut roaming = Roaming::new([dynamic(), dynamic()], 1).connect();
+    roaming.lose(kind::HEARTBEAT_ACK, 10);
+    roaming.move_to(&[WIFI, MOBILE], true);
+    roaming.run(200 * MS);
+    let states = roaming.association(End::Client).stats().paths;
+    assert_eq!(states[1].state, PathState::Unconfirmed);
+    roaming.move_to(&[MOBILE], true);
+    roaming.send(End::Client, 1000);
+    roaming.run(DELAY + MS);
+    assert_eq!(
+        roaming.arrivals[End::Server as usize].len(),
+        1,
+        "{}",
+        roaming.tail()
+    );
+    assert_eq!(roaming.paths(End::Client), [(Some(MOBILE), SERVER)]);
 }
 
 // Translators forget a path after 30 s without a packet from inside: then nothing would reach the client.
