@@ -384,10 +384,10 @@ impl PathArgs {
 
     /// A warning at the end if packets from a local address of `--path` never came through.
     pub(crate) fn unused(&self, stats: &AssociationStats) -> Option<String> {
-        let from = |path: &PathArg, one: &PathStats| one.local == Some(path.local.ip);
         let works = |path: &&PathArg| {
-            let mut paths = stats.paths.iter().filter(|one| from(path, one));
-            paths.any(|one| one.state != PathState::Unconfirmed)
+            let local = Some(path.local.ip);
+            let is_one = |one: &PathStats| one.local == local && one.state != PathState::Unconfirmed;
+            stats.paths.iter().any(is_one)
         };
         let unused = self.path.iter().find(|path| !works(path))?;
         let reason = if stats.extensions.dynamic_addresses {

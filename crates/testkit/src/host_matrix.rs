@@ -227,6 +227,18 @@ impl Cell {
         self.shared().filter(|_| self.lists_own())
     }
 
+    /// Whether a host (`is_peer`: the peer of the host under test) has this path only because it lists an address that it does not have, from
+    /// which it tries to send.
+    #[must_use]
+    pub fn leads_nowhere(&self, is_peer: bool, local: Option<IpAddr>, remote: IpAddr) -> bool {
+        let mut addresses = [self.wrong_address(), self.peer_wrong_address()];
+        if is_peer {
+            addresses.reverse();
+        }
+        let [wrong, own] = addresses;
+        own.is_some() && local == own && Some(remote) != wrong
+    }
+
     fn lists_own(&self) -> bool {
         matches!(self.binding, Binding::Listed | Binding::WildcardListed)
     }

@@ -170,14 +170,13 @@ fn check(cell: &Cell, is_peer: bool, paths: &[PathStats]) {
     let expected = if is_peer { cell.peer_paths() } else { cell.paths() };
     let (active, others): (Vec<_>, Vec<_>) = paths.iter().partition(|path| path.state == PathState::Active);
     assert_eq!(active.len(), expected, "peer {is_peer}: {paths:?}");
-    let mut wrong = [cell.wrong_address(), cell.peer_wrong_address()];
-    if is_peer {
-        wrong.reverse();
-    }
-    let [wrong, own] = wrong;
-    // A host that lists an address which it does not have tries to send from there.
-    let is_own = |path: &PathStats| own.is_some() && path.local == own && Some(path.remote.ip()) != wrong;
-    let others: Vec<_> = others.into_iter().filter(|path| !is_own(path)).collect();
+    let wrong = if is_peer {
+        cell.peer_wrong_address()
+    } else {
+        cell.wrong_address()
+    };
+    let nowhere = |path: &PathStats| cell.leads_nowhere(is_peer, path.local, path.remote.ip());
+    let others: Vec<_> = others.into_iter().filter(|path| !nowhere(path)).collect();
     assert_eq!(
         others.iter().map(|path| path.remote.ip()).collect::<Vec<_>>(),
         Vec::from_iter(wrong),

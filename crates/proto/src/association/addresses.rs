@@ -396,9 +396,15 @@ fn leave_local_address(association: &mut Association, now: Timestamp, id: PathId
         return;
     };
     association.paths.take_over(heir, id);
-    association.receiver.forget_path(id);
-    association.control.forget_path(id);
-    association.paths.remove(id);
+    let (receiver, control) = (&mut association.receiver, &mut association.control);
+    remove_path(&mut association.paths, receiver, control, id);
+}
+
+/// Removes a path that the sender has left.
+fn remove_path(paths: &mut Paths, receiver: &mut Receiver, control: &mut ControlQueue, id: PathId) {
+    receiver.forget_path(id);
+    control.forget_path(id);
+    paths.remove(id);
 }
 
 /// Requests of the peer (RFC 5061 §5.2).
@@ -529,9 +535,7 @@ impl Responder for PeerAddresses<'_> {
     fn delete(&mut self, address: IpAddr) {
         for path in self.paths.forget_address(address) {
             self.sender.leave_path(self.paths, path);
-            self.receiver.forget_path(path);
-            self.control.forget_path(path);
-            self.paths.remove(path);
+            remove_path(self.paths, self.receiver, self.control, path);
         }
         self.notices
             .tell_endpoint(EndpointEvent::PeerAddressRemoved(address));

@@ -96,11 +96,8 @@ impl Paths {
 
     /// The other path to the same address of the peer from this local address, if there is one.
     pub(crate) fn twin(&self, id: PathId, local: IpAddr) -> Option<PathId> {
-        let remote = self.path(id).route.remote.ip();
-        let same = |path: &&Path| path.route.local == Some(local) && path.route.remote.ip() == remote;
-        self.present()
-            .find(|path| same(path) && path.id != id)
-            .map(|path| path.id)
+        let pair = self.pair(local, self.path(id).route.remote.ip());
+        pair.filter(|other| *other != id)
     }
 
     /// Removes a path on which nothing is in flight.

@@ -41,12 +41,6 @@ impl Path {
         core::mem::replace(&mut self.state, PathState::Active) != PathState::Active
     }
 
-    /// Whether the address of this path may never have been the peer's, or is out of reach: it never answered, and its error counter has
-    /// exceeded `Path.Max.Retrans` (§5.4).
-    pub(crate) fn is_hopeless(&self) -> bool {
-        self.state == PathState::Unconfirmed && self.error_count > self.parameters.max_retrans
-    }
-
     /// Whether the address of this path may be out of reach: no heartbeat was ever answered, and several were sent.
     pub(crate) fn is_doubtful(&self) -> bool {
         self.state == PathState::Unconfirmed && self.error_count >= DOUBTFUL

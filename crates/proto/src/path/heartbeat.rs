@@ -47,7 +47,8 @@ impl Path {
     /// unconfirmed and its error counter has not exceeded `Path.Max.Retrans` (§5.4).
     fn heartbeat_period(&self, jitter: f64) -> Option<Duration> {
         let rto = self.rtt.rto();
-        if self.state == PathState::Unconfirmed && !self.is_hopeless() {
+        let has_hope = self.error_count <= self.parameters.max_retrans;
+        if self.state == PathState::Unconfirmed && has_hope {
             return Some(rto);
         }
         let interval = self.parameters.heartbeat_interval;

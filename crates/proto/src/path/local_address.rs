@@ -57,23 +57,17 @@ impl Paths {
                 continue;
             }
             let to = |remote: IpAddr| {
-                hopeful
-                    .iter()
-                    .filter(|path| path.route.remote.ip() == remote)
-                    .count()
+                let same = |path: &&&Path| path.route.remote.ip() == remote;
+                hopeful.iter().filter(same).count()
             };
-            let remotes = hopeful.iter().map(|path| path.route.remote);
-            let candidates = remotes.filter_map(|remote| {
-                let common = common_bits(*local, remote.ip())?;
-                Some((Reverse(common), to(remote.ip()), remote))
+            let candidates = hopeful.iter().filter_map(|path| {
+                let remote = path.route.remote;
+                let named = config.names_pair(*local, remote.ip());
+                let common = common_bits(*local, remote.ip());
+                (named || common.is_some()).then(|| (!named, Reverse(common), to(remote.ip()), remote))
             });
-            let best = candidates.min_by_key(|(common, paths, _)| (*common, *paths));
-            let named = |path: &&&Path| config.names_pair(*local, path.route.remote.ip());
-            let named = hopeful.iter().find(named).map(|path| path.route.remote);
-            let pair = named
-                .or(best.map(|(.., remote)| remote))
-                .map(|remote| (*local, remote));
-            added.extend(pair.and_then(|pair| self.add_pair(pair, config, now)));
+            let best = candidates.min_by_key(|(unnamed, common, paths, _)| (*unnamed, *common, *paths));
+            added.extend(best.and_then(|(.., remote)| self.add_pair((*local, remote), config, now)));
         }
         added
     }

@@ -119,7 +119,7 @@ impl Paths {
         config: &Config,
         now: Timestamp,
     ) -> Option<PathId> {
-        if self.has_pair(local, remote.ip()) {
+        if self.pair(local, remote.ip()).is_some() {
             return None;
         }
         let id = self.free_number(config)?;
@@ -227,10 +227,10 @@ impl Paths {
         self.find(None, remote).is_some() || self.unused.contains(&remote)
     }
 
-    /// Whether there is a path between these addresses.
-    pub(crate) fn has_pair(&self, local: IpAddr, remote: IpAddr) -> bool {
-        let is_pair = |path: &Path| path.route.local == Some(local) && path.route.remote.ip() == remote;
-        self.present().any(is_pair)
+    /// The path between these addresses.
+    pub(super) fn pair(&self, local: IpAddr, remote: IpAddr) -> Option<PathId> {
+        let is_pair = |path: &&Path| path.route.local == Some(local) && path.route.remote.ip() == remote;
+        self.present().find(is_pair).map(|path| path.id)
     }
 
     /// Whether the peer only listed the address of this path. The first path has an address that set-up used (§5.4).
@@ -264,11 +264,10 @@ impl Paths {
 
     /// The path of a packet from `remote` to `local`: the one with this pair of addresses, otherwise one with the same remote address.
     pub(crate) fn find(&self, local: Option<IpAddr>, remote: IpAddr) -> Option<PathId> {
-        let same_remote = || self.present().filter(|path| path.route.remote.ip() == remote);
-        same_remote()
-            .find(|path| local.is_some() && path.route.local == local)
-            .or_else(|| same_remote().next())
-            .map(|path| path.id)
+        let same_remote = |path: &&Path| path.route.remote.ip() == remote;
+        local
+            .and_then(|local| self.pair(local, remote))
+            .or_else(|| self.present().find(same_remote).map(|path| path.id))
     }
 
     /// Bytes of user data in flight on all paths.

@@ -82,7 +82,7 @@ impl ReadyQueue {
     }
 
     fn choose(&mut self) {
-        self.sorts = !self.separate.is_empty() || self.separates_new || self.journal.is_on();
+        self.sorts = !self.is_one_queue() || self.journal.is_on();
     }
 
     /// Whether trace events are recorded.

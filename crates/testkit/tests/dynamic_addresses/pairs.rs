@@ -16,6 +16,18 @@ fn multipath(mode: MultipathMode) -> Config {
     })
 }
 
+/// Two ends with these settings, and translators before the client.
+fn translated(config: &Config) -> Roaming {
+    Roaming::new([config.clone(), config.clone()], 1).behind_translator()
+}
+
+/// Fails unless both ends receive all messages.
+fn expect_all(roaming: &mut Roaming) {
+    roaming.run(2000 * MS);
+    roaming.expect_complete(End::Server);
+    roaming.expect_complete(End::Client);
+}
+
 /// Bytes of user data that an end sent on each active path. The network has no limit of its rate, so that the windows decide.
 fn carried(roaming: &mut Roaming, end: End) -> Vec<u64> {
     let paths = roaming.association(end).stats().paths;
@@ -44,9 +56,7 @@ fn send_much(roaming: &mut Roaming, rounds: u32) {
 #[test]
 fn two_networks_behind_translators_carry_data_to_one_server() {
     for mode in [MultipathMode::Cmt, MultipathMode::Eca] {
-        let config = multipath(mode);
-        let roaming = Roaming::new([config.clone(), config], 1);
-        let mut roaming = roaming.behind_translator().connect();
+        let mut roaming = translated(&multipath(mode)).connect();
         roaming.move_to(&[WIFI, MOBILE], true);
         roaming.run(200 * MS);
         let events = roaming.address_events(End::Client);
@@ -57,9 +67,7 @@ fn two_networks_behind_translators_carry_data_to_one_server() {
         for end in [End::Client, End::Server] {
             assert!(carry(&mut roaming, end, 2), "{mode:?} {end:?}");
         }
-        roaming.run(2000 * MS);
-        roaming.expect_complete(End::Server);
-        roaming.expect_complete(End::Client);
+        expect_all(&mut roaming);
     }
 }
 
@@ -81,9 +89,7 @@ fn listed_addresses_behind_translators_are_added_again() {
     for end in [End::Client, End::Server] {
         assert!(carry(&mut roaming, end, 2), "{end:?}");
     }
-    roaming.run(2000 * MS);
-    roaming.expect_complete(End::Server);
-    roaming.expect_complete(End::Client);
+    expect_all(&mut roaming);
 }
 
 // A third network joins, and the first one is pulled: the device says so. A wildcard cannot tell the server which of three addresses is gone
@@ -91,8 +97,7 @@ fn listed_addresses_behind_translators_are_added_again() {
 #[test]
 fn networks_join_and_leave() {
     let config = multipath(MultipathMode::Cmt);
-    let roaming = Roaming::new([config.clone(), config], 1);
-    let mut roaming = roaming.behind_translator().connect();
+    let mut roaming = translated(&config).connect();
     roaming.move_to(&[WIFI, MOBILE], true);
     roaming.run(200 * MS);
     send_much(&mut roaming, 50);
@@ -116,8 +121,7 @@ fn a_dead_network_neither_ends_nor_delays_the_association() {
         config.retransmissions.association_max_retrans = 1;
         config.retransmissions.path_max_retrans = 1;
     });
-    let roaming = Roaming::new([config.clone(), config], 1);
-    let mut roaming = roaming.behind_translator().connect();
+    let mut roaming = translated(&config).connect();
     let dead = roaming.now + Duration::from_secs(25);
     roaming.move_to(&[WIFI, MOBILE], true);
     roaming.lose_from(MOBILE, dead);
@@ -182,8 +186,7 @@ fn data_goes_on_from_the_network_that_is_left() {
 #[test]
 fn idle_paths_stay_open_through_translators() {
     let config = dynamic();
-    let roaming = Roaming::new([config.clone(), config], 1);
-    let roaming = roaming.behind_translator().that_forgets_after(30_000 * MS);
+    let roaming = translated(&config).that_forgets_after(30_000 * MS);
     let mut roaming = roaming.connect();
     roaming.move_to(&[WIFI, MOBILE], true);
     roaming.run(600_000 * MS);
@@ -209,9 +212,7 @@ fn listed_addresses_have_a_path_each_to_the_only_address_of_the_server() {
     for end in [End::Client, End::Server] {
         assert!(carry(&mut roaming, end, 2), "{end:?}");
     }
-    roaming.run(2000 * MS);
-    roaming.expect_complete(End::Server);
-    roaming.expect_complete(End::Client);
+    expect_all(&mut roaming);
 }
 
 // The server lists an address that nobody reaches, and the only path from the client's second network leads there.

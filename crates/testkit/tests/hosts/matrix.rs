@@ -218,13 +218,10 @@ fn exchange(cell: &Cell, bench: &mut Bench, messages: u32) {
             expected,
             "host {host}: {paths:?}"
         );
-        let wrong = [cell.wrong_address(), cell.peer_wrong_address()];
-        // A host that lists an address which it does not have tries to send from there.
-        let own = wrong[1 - host];
-        let wrong = wrong[host];
-        let is_own = |path: &PathStats| own.is_some() && path.local == own && Some(path.remote.ip()) != wrong;
-        let others = paths.iter().filter(|path| !active(path) && !is_own(path));
+        let nowhere = |path: &PathStats| cell.leads_nowhere(host == 1, path.local, path.remote.ip());
+        let others = paths.iter().filter(|path| !active(path) && !nowhere(path));
         let others: Vec<_> = others.collect();
+        let wrong = [cell.wrong_address(), cell.peer_wrong_address()][host];
         assert_eq!(
             others.iter().map(|path| path.remote.ip()).collect::<Vec<_>>(),
             Vec::from_iter(wrong),

@@ -76,6 +76,18 @@ struct Outstanding {
     from_new: bool,
 }
 
+impl Outstanding {
+    /// Whether it left so often from a new address that it leaves from one that works.
+    fn gives_up(&self, usable: &[IpAddr]) -> bool {
+        self.retransmissions >= MOST_FROM_NEW && !usable.is_empty()
+    }
+}
+
+/// Whether the peer does not know this address, and others are usable.
+fn is_new(source: IpAddr, usable: &[IpAddr]) -> bool {
+    !usable.is_empty() && !usable.contains(&source)
+}
+
 /// An address from which nothing reached the peer.
 #[derive(Debug)]
 struct Rest {
@@ -197,18 +209,13 @@ impl Requests {
     /// Nothing reached the peer from this address: it rests, each time twice as long, at most this long.
     fn rest(&mut self, address: IpAddr, now: Timestamp, longest: Duration) {
         let place = self.rests.iter().position(|rest| rest.address == address);
-        let place = place.unwrap_or_else(|| {
-            self.rests.push(Rest {
-                address,
-                until: None,
-                times: 0,
-            });
-            self.rests.len() - 1
+        let times = place.map_or(0, |place| self.rests.swap_remove(place).times);
+        let time = FIRST_REST.saturating_mul(1 << times.min(16));
+        self.rests.push(Rest {
+            address,
+            until: Some(now + time.min(longest)),
+            times: times + 1,
         });
-        let rest = &mut self.rests[place];
-        let time = FIRST_REST.saturating_mul(1 << rest.times.min(16));
-        rest.until = Some(now + time.min(longest));
-        rest.times += 1;
     }
 
     /// When the first address has rested, if no request is outstanding.
@@ -297,9 +304,9 @@ impl Requests {
             .iter()
             .filter(open)
             .filter(|one| !self.local.contains(one));
-        let is_it = |rest: &Rest, address| rest.address == address && rest.until.is_some();
-        let rests = |address: &IpAddr| self.rests.iter().any(|rest| is_it(rest, *address));
-        let adds = adds.copied().filter(|address| !rests(address));
+        let resting = self.rests.iter().filter(|rest| rest.until.is_some());
+        let resting: Vec<_> = resting.map(|rest| rest.address).collect();
+        let adds = adds.copied().filter(|address| !resting.contains(address));
         let adds: Vec<_> = adds.filter(|address| reaches(*address)).collect();
         let deletes = self
             .local
@@ -362,7 +369,6 @@ impl Requests {
     }
 
     fn build(&mut self, source: IpAddr, changes: &[(AddressAction, IpAddr)]) -> Sending {
-        let usable = self.usable();
         let unspecified = match source {
             IpAddr::V4(_) => IpAddr::from([0; 4]),
             IpAddr::V6(_) => IpAddr::from([0; 16]),
@@ -409,7 +415,7 @@ impl Requests {
             path: PathId(0),
             timer: Timestamp::ZERO,
             retransmissions: 0,
-            from_new: !usable.is_empty() && !usable.contains(&source),
+            from_new: is_new(source, &self.usable()),
         });
         Sending { asconf, source }
     }
@@ -455,7 +461,7 @@ impl Requests {
             .map(|change| change.address)
             .filter(|one| wanted.contains(one));
         let first = outstanding.wildcard_source.filter(|one| wanted.contains(one));
-        let gives_up = outstanding.retransmissions >= MOST_FROM_NEW && !usable.is_empty();
+        let gives_up = outstanding.gives_up(&usable);
         let first = first.filter(|one| !gives_up || usable.contains(one));
         let candidates = first
             .into_iter()
@@ -471,7 +477,7 @@ impl Requests {
         let allowed = candidates.iter().copied().find(|address| !deletes(address));
         let source = allowed.or(candidates.first().copied())?;
         outstanding.from_deleted |= deletes(&source);
-        outstanding.from_new = !usable.is_empty() && !usable.contains(&source);
+        outstanding.from_new = is_new(source, &usable);
         let differs = outstanding.wildcard_source.is_some_and(|first| first != source);
         if differs && !outstanding.other_sources.contains(&source) {
             outstanding.other_sources.push(source);
@@ -495,12 +501,11 @@ impl Requests {
         };
         let mut outcomes = Vec::new();
         let is_ambiguous = !outstanding.other_sources.is_empty();
-        let gave_up = outstanding.retransmissions >= MOST_FROM_NEW && !self.usable().is_empty();
-        if is_ambiguous && gave_up {
-            let source = outstanding.wildcard_source;
-            source
-                .into_iter()
-                .for_each(|source| self.rest(source, now, longest_rest));
+        if is_ambiguous
+            && outstanding.gives_up(&self.usable())
+            && let Some(source) = outstanding.wildcard_source
+        {
+            self.rest(source, now, longest_rest);
         }
         let before = self.local.clone();
         let mut is_unknown = false;
