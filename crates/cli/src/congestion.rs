@@ -85,8 +85,8 @@ pub(crate) struct CongestionArgs {
     #[arg(long, help_heading = HEADING)]
     low_latency: bool,
     /// Congestion control algorithm of this sender: rfc9260, cubic (RFC 9438), bbr (BBRv3, keeps queues short) or
-    /// bbr-random-loss (BBRv3 for links with random loss, such as radio). With --multipath cmt or eca, all but rfc9260
-    /// need --coupling uncoupled [default: cubic; with --multipath cmt or eca: rfc9260]
+    /// bbr-random-loss (BBRv3 for links with random loss, such as radio) [default: cubic; with --coupling lia or
+    /// resource-pooling: rfc9260]
     #[arg(long, help_heading = HEADING, value_name = "NAME", value_parser = algorithm)]
     congestion: Option<Algorithm>,
     /// Loss detection of this sender: rack (RACK-TLP, RFC 8985: reordering window and tail loss probe) or rfc9260 (three
@@ -120,8 +120,7 @@ impl CongestionArgs {
         config.ecn |= self.ecn;
         config.validate().map_err(|error| match self.congestion {
             chosen if error.setting == "multipath.congestion" => Failure::new(format!(
-                "--{} cannot couple the congestion windows of several paths: if the paths share no bottleneck, add \
-                 --coupling uncoupled; else use --congestion rfc9260 or --multipath off",
+                "--coupling lia and --coupling resource-pooling need --congestion rfc9260; with --{} use --coupling grouped, the default",
                 chosen.map_or("low-latency".to_owned(), |algorithm| format!("congestion {}", algorithm.name()))
             )),
             _ => Failure::new(error.to_string()),

@@ -165,6 +165,8 @@ impl From<Acks> for AckRouting {
 pub(crate) enum Coupling {
     /// No coupling
     Uncoupled,
+    /// Paths that may share a bottleneck
+    Grouped,
     /// RFC 6356
     Lia,
     /// CMT/RPv1
@@ -175,6 +177,7 @@ impl From<Coupling> for CoupledControl {
     fn from(coupling: Coupling) -> Self {
         match coupling {
             Coupling::Uncoupled => Self::Uncoupled,
+            Coupling::Grouped => Self::Grouped,
             Coupling::Lia => Self::Lia,
             Coupling::ResourcePooling => Self::ResourcePooling,
         }
@@ -208,9 +211,9 @@ pub(crate) struct PathArgs {
     /// [default: auto]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
     ack_routing: Option<Acks>,
-    /// Coupled congestion control with cmt or eca: lia (RFC 6356; fair to one flow at a shared bottleneck),
-    /// resource-pooling (CMT/RPv1; takes less than lia) or uncoupled (one flow per path; only for paths without a shared
-    /// bottleneck) [default: lia]
+    /// Coupled congestion control with cmt or eca: grouped (paths whose delays rise and fall together take as much as one
+    /// flow), uncoupled (one flow per path; only for paths without a shared bottleneck), lia (RFC 6356) or resource-pooling
+    /// (CMT/RPv1): these two couple all paths, and need --congestion rfc9260 [default: grouped]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "NAME", hide_possible_values = true)]
     coupling: Option<Coupling>,
 }
@@ -481,6 +484,7 @@ mod tests {
             assert_eq!(named.retransmission, policy, "{name}");
         }
         for (name, coupling) in [
+            ("grouped", CoupledControl::Grouped),
             ("lia", CoupledControl::Lia),
             ("resource-pooling", CoupledControl::ResourcePooling),
             ("uncoupled", CoupledControl::Uncoupled),

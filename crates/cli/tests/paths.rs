@@ -396,8 +396,12 @@ fn mistakes_are_explained() {
         ),
         (&["--coupling", "lia"], &["--coupling", "--multipath cmt"]),
         (
-            &["--multipath", "cmt", "--congestion", "cubic"],
-            &["--congestion cubic", "--coupling uncoupled", "--multipath off"],
+            &["--multipath", "cmt", "--coupling", "lia", "--congestion", "cubic"],
+            &[
+                "--coupling lia",
+                "--congestion rfc9260",
+                "--congestion cubic use --coupling grouped",
+            ],
         ),
         (
             &["--multipath", "cmt", "--ack-routing", "ranked"],

@@ -285,10 +285,9 @@ impl Config {
                 !matches!(
                     self.congestion_control,
                     CongestionControl::Cubic | CongestionControl::Bbr(_)
-                ) || !self.multipath.is_on()
-                    || self.multipath.congestion == CoupledControl::Uncoupled,
+                ) || !self.multipath.couples_all(),
                 "multipath.congestion",
-                "must be Uncoupled for CUBIC and BBR on several paths at once; to couple the paths, set congestion_control to Rfc9260",
+                "must be Grouped or Uncoupled for CUBIC and BBR on several paths at once: Lia and ResourcePooling couple RFC 9260's windows only",
             ),
         ])
     }
@@ -422,9 +421,6 @@ impl Config {
     /// | `discard_hopeless` | true | a message that would come too late does not delay the next one |
     ///
     /// For messages that are useful for less than two round-trip times, add [`crate::SendOptions::early_copies`].
-    ///
-    /// With several paths at once, set [`MultipathConfig::congestion`] to [`CoupledControl::Uncoupled`], or choose another
-    /// `congestion_control`.
     #[must_use]
     pub fn low_latency() -> Self {
         let default = Self::default();

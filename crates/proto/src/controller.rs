@@ -260,6 +260,12 @@ pub enum Coupling {
         /// Paths with data in flight, this path included.
         paths: usize,
     },
+    /// A group of paths that may share a bottleneck has the weight of one flow.
+    Grouped {
+        /// This path's part of it, more than 0 and at most 1. A window that grows with round trips grows by `weight`² times as much as
+        /// that of one flow: a window that grows by a factor f is √f times as large in the long run.
+        weight: f64,
+    },
     /// Resource pooling (CMT/RPv1).
     Pooled {
         /// Sum of the congestion windows of the other paths with data in flight, in bytes.
@@ -272,18 +278,18 @@ pub enum Coupling {
 /// The congestion control algorithm of the paths.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum CongestionControl {
-    /// [`CongestionControl::Cubic`] if one path is used at a time, [`CongestionControl::Rfc9260`] if several are used at once
-    /// ([`crate::MultipathConfig::mode`]), because only that algorithm supports coupled windows. The default.
+    /// [`CongestionControl::Cubic`]; [`CongestionControl::Rfc9260`] with [`crate::CoupledControl::Lia`] and
+    /// [`crate::CoupledControl::ResourcePooling`], which couple its windows. The default.
     #[default]
     Automatic,
     /// RFC 9260 §7.2: slow start, congestion avoidance, half the congestion window after a loss.
     Rfc9260,
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406) in the first slow start. After a loss it keeps 0.7 of the window, which then grows with
     /// the time since the loss and not with round trips. On paths with a high rate and long round-trip times it fills the path sooner than
-    /// RFC 9260's algorithm. It does not support coupling: with several paths at once it needs [`crate::CoupledControl::Uncoupled`].
+    /// RFC 9260's algorithm. Of coupled controls it supports [`crate::CoupledControl::Grouped`].
     Cubic,
-    /// BBR version 3 (draft-ietf-ccwg-bbr): paces packets at the measured delivery rate, and keeps queues short. It ignores
-    /// [`Coupling`]: with several paths at once it needs [`crate::CoupledControl::Uncoupled`].
+    /// BBR version 3 (draft-ietf-ccwg-bbr): paces packets at the measured delivery rate, and keeps queues short. Of coupled controls it
+    /// supports [`crate::CoupledControl::Grouped`]: paths that may share a bottleneck send no more than CUBIC would there.
     Bbr(BbrConfig),
     /// An algorithm of the application: see [`CongestionControl::external`].
     External(ControllerFactory),

@@ -40,6 +40,11 @@ fn main() {
                     CoupledControl::Uncoupled,
                     PathScheduler::EarliestDeliveryFirst,
                 ),
+                (
+                    "grouped",
+                    CoupledControl::Grouped,
+                    PathScheduler::EarliestDeliveryFirst,
+                ),
                 ("LIA", CoupledControl::Lia, PathScheduler::EarliestDeliveryFirst),
                 (
                     "RP",

@@ -7,6 +7,7 @@
 
 mod additive_increase;
 pub mod arrows;
+mod beside_tcp;
 mod bulk;
 mod capture;
 mod chunks;
@@ -24,6 +25,7 @@ pub mod victim;
 use anabranch_proto::Config;
 
 pub use additive_increase::AdditiveIncrease;
+pub use beside_tcp::BesideTcp;
 pub use bulk::{Bulk, Greedy, Sink};
 pub use chunks::{sack, shutdown_chunk};
 pub use ledger::{Ledger, Parcel, Violation};

@@ -8,7 +8,7 @@ use anabranch_netsim::{LinkConfig, LossModel};
 use anabranch_proto::controller::{
     CongestionControl, Controller, Coupling, Metrics, NewPath, Reduction, Report, SentPacket,
 };
-use anabranch_proto::{Config, MultipathMode, PathStats, Timestamp};
+use anabranch_proto::{Config, CoupledControl, MultipathMode, PathStats, Timestamp};
 use anabranch_testkit::{AdditiveIncrease, Bulk, Pair, Setup, Side, with_buffers};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -226,23 +226,37 @@ fn the_example_controls_a_lossy_path() {
     }
 }
 
-/// Each path has its own controller, which is told the number of paths that share the growth of one flow (RFC 6356).
+/// Each path has its own controller, which is told the number of paths that share the growth of one flow (RFC 6356), or its weight in its
+/// group. One of these paths has no queue, so that the groups fall apart.
 #[test]
 fn each_path_has_its_own_controller() {
     let lossy = link().with_loss(LossModel::bernoulli(0.005));
-    let (mut bulk, logs) = bulk(1, &[lossy, link()], |config| {
-        config.multipath.mode = MultipathMode::Cmt;
-    });
-    bulk.run_for(20 * SECOND);
-    let logs = logs.lock().expect("no panic before");
-    assert_eq!(logs.len(), 2);
-    for (index, log) in logs.iter().enumerate() {
-        let log = log.lock().expect("no panic before");
-        let stats = path(&bulk.pair, index);
-        assert_eq!(log.reductions(Reduction::Loss), stats.fast_recoveries);
-        assert_eq!(Some(stats.cwnd), log.reports.last().map(|seen| seen.after));
-        let linked = |report: &Report| matches!(report.coupling, Coupling::Linked { paths: 2, avoidance } if avoidance < 1.0);
-        assert!(log.reports.iter().any(|seen| linked(&seen.report)));
+    for control in [CoupledControl::Lia, CoupledControl::Grouped] {
+        let (mut bulk, logs) = bulk(1, &[lossy.clone(), link()], |config| {
+            config.multipath.mode = MultipathMode::Cmt;
+            config.multipath.congestion = control;
+        });
+        bulk.run_for(20 * SECOND);
+        let logs = logs.lock().expect("no panic before");
+        assert_eq!(logs.len(), 2);
+        for (index, log) in logs.iter().enumerate() {
+            let log = log.lock().expect("no panic before");
+            let stats = path(&bulk.pair, index);
+            assert_eq!(log.reductions(Reduction::Loss), stats.fast_recoveries);
+            let last = log.reports.last().expect("reports");
+            assert_eq!(stats.cwnd, last.after);
+            let coupled = |report: &Report| match report.coupling {
+                Coupling::Linked { paths, avoidance } => paths == 2 && avoidance < 1.0,
+                Coupling::Grouped { weight } => weight == 0.5,
+                _ => false,
+            };
+            assert!(
+                log.reports.iter().any(|seen| coupled(&seen.report)),
+                "{control:?}"
+            );
+            let apart = last.report.coupling == Coupling::Grouped { weight: 1.0 };
+            assert_eq!(apart, control == CoupledControl::Grouped);
+        }
     }
 }
 

@@ -221,15 +221,19 @@ fn slow_start_ends_when_the_rtt_rises() {
 }
 
 #[test]
-fn several_paths_must_be_uncoupled() {
+fn several_paths_are_coupled_in_groups_or_not_at_all() {
     let mut config = cubic();
-    assert_eq!(config.validate(), Ok(()));
     config.multipath.mode = MultipathMode::Cmt;
-    let error = config.validate().expect_err("coupled");
-    assert_eq!(error.setting, "multipath.congestion");
-    assert!(error.problem.contains("Uncoupled"));
-    config.multipath.congestion = CoupledControl::Uncoupled;
-    assert_eq!(config.validate(), Ok(()));
+    for control in [CoupledControl::Grouped, CoupledControl::Uncoupled] {
+        config.multipath.congestion = control;
+        assert_eq!(config.validate(), Ok(()));
+    }
+    for control in [CoupledControl::Lia, CoupledControl::ResourcePooling] {
+        config.multipath.congestion = control;
+        let error = config.validate().expect_err("windows of RFC 9260");
+        assert_eq!(error.setting, "multipath.congestion");
+        assert!(error.problem.contains("Grouped"));
+    }
 }
 
 /// One loss in a thousand packets: CUBIC keeps 0.7 of the window where RFC 9260 keeps half, and regrows sooner.

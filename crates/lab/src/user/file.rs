@@ -182,6 +182,7 @@ impl From<Congestion> for CongestionControl {
 #[serde(rename_all = "lowercase")]
 pub(super) enum Coupling {
     #[default]
+    Grouped,
     Lia,
     Pooled,
     None,
@@ -190,6 +191,7 @@ pub(super) enum Coupling {
 impl From<Coupling> for CoupledControl {
     fn from(coupling: Coupling) -> Self {
         match coupling {
+            Coupling::Grouped => Self::Grouped,
             Coupling::Lia => Self::Lia,
             Coupling::Pooled => Self::ResourcePooling,
             Coupling::None => Self::Uncoupled,

@@ -10,7 +10,7 @@ settings! {
     pub struct MultipathConfig {
         /// Whether data takes several paths at once. Default [`MultipathMode::Off`].
         pub mode: MultipathMode,
-        /// How the congestion windows of the paths depend on each other. Default [`CoupledControl::Lia`].
+        /// How the congestion windows of the paths depend on each other. Default [`CoupledControl::Grouped`].
         pub congestion: CoupledControl,
     } experiments {
         /// Which path new data takes. Default [`PathScheduler::EarliestDeliveryFirst`].
@@ -139,11 +139,15 @@ pub enum RetransmissionPolicy {
 pub enum CoupledControl {
     /// The windows are independent: each path is a flow of its own (RFC 9260 §7.2). Fair only if no two paths share a bottleneck.
     Uncoupled,
-    /// RFC 6356, the *linked increases algorithm*: paths that share a bottleneck together take no more of it than one flow
+    /// RFC 6356, the *linked increases algorithm*, for RFC 9260's windows: paths that share a bottleneck together take no more of it than one flow
     /// would, and all paths together get at least what the best path would get alone.
-    #[default]
     Lia,
-    /// Resource pooling (CMT/RPv1 of Dreibholz and others): a window grows by its path's share of the summed slow start
+    /// The windows of paths whose delays rise and fall together are coupled, because these paths may share a bottleneck. Other paths are
+    /// independent. Two paths are coupled until twenty round trips with data on both have shown that their delays are unrelated. Each of
+    /// n coupled paths has the weight of 1/n of a flow, with RFC 9260's algorithm, CUBIC and BBR.
+    #[default]
+    Grouped,
+    /// Resource pooling (CMT/RPv1 of Dreibholz and others), for RFC 9260's windows: a window grows by its path's share of the summed slow start
     /// thresholds, and a loss reduces it by half of the sum of all windows.
     ResourcePooling,
 }
@@ -160,7 +164,7 @@ impl MultipathConfig {
         mode: MultipathMode::Off,
         scheduler: PathScheduler::EarliestDeliveryFirst,
         retransmission: RetransmissionPolicy::EarliestDelivery,
-        congestion: CoupledControl::Lia,
+        congestion: CoupledControl::Grouped,
         split_send_buffer: false,
         split_receive_buffer: false,
         reschedule: false,
@@ -180,5 +184,19 @@ impl MultipathConfig {
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.mode != MultipathMode::Off
+    }
+
+    /// Whether the windows of paths that may share a bottleneck are coupled, and only those.
+    pub(crate) fn is_grouped(&self) -> bool {
+        self.is_on() && self.congestion == CoupledControl::Grouped
+    }
+
+    /// Whether the windows of all paths are coupled, wherever their bottlenecks are.
+    pub(crate) fn couples_all(&self) -> bool {
+        let all = matches!(
+            self.congestion,
+            CoupledControl::Lia | CoupledControl::ResourcePooling
+        );
+        self.is_on() && all
     }
 }

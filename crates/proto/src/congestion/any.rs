@@ -2,6 +2,7 @@
 
 use super::bbr::Bbr;
 use super::classic::Cubic;
+use super::grouped_bbr::GroupedBbr;
 use super::rfc9260::Rfc9260;
 use crate::config::Config;
 use crate::controller::{
@@ -19,6 +20,7 @@ pub(crate) enum AnyController {
     /// Boxed, because it is ten times as large as the state of RFC 9260's algorithm.
     Cubic(Box<Cubic>),
     Bbr(Box<Bbr>),
+    GroupedBbr(Box<GroupedBbr>),
     External(Box<dyn Controller>),
 }
 
@@ -35,10 +37,10 @@ impl AnyController {
         )
     }
 
-    /// The algorithm that [`CongestionControl::Automatic`] stands for: coupled windows are RFC 9260's.
+    /// The algorithm that [`CongestionControl::Automatic`] stands for: RFC 6356 and resource pooling couple windows of RFC 9260's.
     fn chosen(config: &Config) -> &CongestionControl {
         match &config.congestion_control {
-            CongestionControl::Automatic if config.multipath.is_on() => &CongestionControl::Rfc9260,
+            CongestionControl::Automatic if config.multipath.couples_all() => &CongestionControl::Rfc9260,
             CongestionControl::Automatic => &CongestionControl::Cubic,
             chosen => chosen,
         }
@@ -60,6 +62,10 @@ impl AnyController {
             }
             CongestionControl::Cubic => {
                 Self::Cubic(Box::new(Cubic::new(path, config.recovery.initial_ssthresh)))
+            }
+            CongestionControl::Bbr(bbr) if config.multipath.is_grouped() => {
+                let most = config.recovery.initial_ssthresh;
+                Self::GroupedBbr(Box::new(GroupedBbr::new(path, *bbr, most)))
             }
             CongestionControl::Bbr(config) => Self::Bbr(Box::new(Bbr::new(path, *config))),
             CongestionControl::External(factory) => Self::External(factory.make(path)),
@@ -91,6 +97,7 @@ impl Controller for AnyController {
             Self::Rfc9260(control) => control.on_sent(sent),
             Self::Cubic(control) => control.on_sent(sent),
             Self::Bbr(control) => control.on_sent(sent),
+            Self::GroupedBbr(control) => control.on_sent(sent),
             Self::External(control) => control.on_sent(sent),
         }
     }
@@ -101,6 +108,7 @@ impl Controller for AnyController {
             Self::Rfc9260(control) => control.on_lost(lost),
             Self::Cubic(control) => control.on_lost(lost),
             Self::Bbr(control) => control.on_lost(lost),
+            Self::GroupedBbr(control) => control.on_lost(lost),
             Self::External(control) => control.on_lost(lost),
         }
     }
@@ -111,6 +119,7 @@ impl Controller for AnyController {
             Self::Rfc9260(control) => control.on_report(report),
             Self::Cubic(control) => control.on_report(report),
             Self::Bbr(control) => control.on_report(report),
+            Self::GroupedBbr(control) => control.on_report(report),
             Self::External(control) => control.on_report(report),
         }
     }
@@ -120,6 +129,7 @@ impl Controller for AnyController {
             Self::Rfc9260(control) => control.on_spurious(now),
             Self::Cubic(control) => control.on_spurious(now),
             Self::Bbr(control) => control.on_spurious(now),
+            Self::GroupedBbr(control) => control.on_spurious(now),
             Self::External(control) => control.on_spurious(now),
         }
     }
@@ -129,6 +139,7 @@ impl Controller for AnyController {
             Self::Rfc9260(control) => control.on_idle(now, first),
             Self::Cubic(control) => control.on_idle(now, first),
             Self::Bbr(control) => control.on_idle(now, first),
+            Self::GroupedBbr(control) => control.on_idle(now, first),
             Self::External(control) => control.on_idle(now, first),
         }
     }
@@ -138,6 +149,7 @@ impl Controller for AnyController {
             Self::Rfc9260(control) => control.on_packet_size(max_data),
             Self::Cubic(control) => control.on_packet_size(max_data),
             Self::Bbr(control) => control.on_packet_size(max_data),
+            Self::GroupedBbr(control) => control.on_packet_size(max_data),
             Self::External(control) => control.on_packet_size(max_data),
         }
     }
@@ -148,6 +160,7 @@ impl Controller for AnyController {
             Self::Rfc9260(control) => control.window(),
             Self::Cubic(control) => control.window(),
             Self::Bbr(control) => control.window(),
+            Self::GroupedBbr(control) => control.window(),
             // A window of zero would stop the path: no acknowledgement could open the window again.
             Self::External(control) => control.window().max(1),
         }
@@ -159,6 +172,7 @@ impl Controller for AnyController {
             Self::Rfc9260(control) => control.pace(),
             Self::Cubic(control) => control.pace(),
             Self::Bbr(control) => control.pace(),
+            Self::GroupedBbr(control) => control.pace(),
             Self::External(control) => control.pace(),
         }
     }
@@ -168,6 +182,7 @@ impl Controller for AnyController {
             Self::Rfc9260(control) => control.known_rate(),
             Self::Cubic(control) => control.known_rate(),
             Self::Bbr(control) => control.known_rate(),
+            Self::GroupedBbr(control) => control.known_rate(),
             Self::External(control) => control.known_rate(),
         }
     }
@@ -177,6 +192,7 @@ impl Controller for AnyController {
             Self::Rfc9260(control) => control.wants_rate_samples(),
             Self::Cubic(control) => control.wants_rate_samples(),
             Self::Bbr(control) => control.wants_rate_samples(),
+            Self::GroupedBbr(control) => control.wants_rate_samples(),
             Self::External(control) => control.wants_rate_samples(),
         }
     }
@@ -186,6 +202,7 @@ impl Controller for AnyController {
             Self::Rfc9260(control) => control.uses_proportional_rate_reduction(),
             Self::Cubic(control) => control.uses_proportional_rate_reduction(),
             Self::Bbr(control) => control.uses_proportional_rate_reduction(),
+            Self::GroupedBbr(control) => control.uses_proportional_rate_reduction(),
             Self::External(control) => control.uses_proportional_rate_reduction(),
         }
     }
@@ -195,6 +212,7 @@ impl Controller for AnyController {
             Self::Rfc9260(control) => control.metrics(),
             Self::Cubic(control) => control.metrics(),
             Self::Bbr(control) => control.metrics(),
+            Self::GroupedBbr(control) => control.metrics(),
             Self::External(control) => control.metrics(),
         }
     }
@@ -229,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_is_cubic_on_one_path_and_couples_several() {
+    fn the_default_is_cubic_unless_all_windows_are_coupled() {
         let mut config = Config::default();
         let made = |config: &Config| {
             let control = AnyController::new(config, 1000, false, 0);
@@ -237,6 +255,9 @@ mod tests {
         };
         assert_eq!(made(&config), (true, 10_000));
         config.multipath.mode = MultipathMode::Cmt;
+        assert_eq!(config.validate(), Ok(()));
+        assert_eq!(made(&config), (true, 10_000));
+        config.multipath.congestion = CoupledControl::Lia;
         assert_eq!(config.validate(), Ok(()));
         assert_eq!(made(&config), (false, 4000));
         assert_eq!(made(&Config::rfc9260()), (false, 4000));
@@ -261,17 +282,26 @@ mod tests {
     }
 
     #[test]
-    fn bbr_couples_no_windows() {
+    fn bbr_has_a_limit_where_paths_may_be_in_a_group() {
         let mut config = Config {
             congestion_control: CongestionControl::Bbr(BbrConfig::default()),
             ..Config::default()
         };
-        assert_eq!(config.validate(), Ok(()));
+        let limited = |config: &Config| {
+            assert_eq!(config.validate(), Ok(()));
+            let control = AnyController::new(config, 1000, false, 0);
+            matches!(control, AnyController::GroupedBbr(_))
+        };
+        assert!(!limited(&config));
         config.multipath.mode = MultipathMode::Cmt;
-        let refused = config.validate().expect_err("coupled");
-        assert_eq!(refused.setting, "multipath.congestion");
+        assert!(limited(&config));
         config.multipath.congestion = CoupledControl::Uncoupled;
-        assert_eq!(config.validate(), Ok(()));
+        assert!(!limited(&config));
+        for all in [CoupledControl::Lia, CoupledControl::ResourcePooling] {
+            config.multipath.congestion = all;
+            let refused = config.validate().expect_err("windows of RFC 9260");
+            assert_eq!(refused.setting, "multipath.congestion");
+        }
     }
 
     #[test]

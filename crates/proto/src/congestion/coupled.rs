@@ -2,6 +2,7 @@
 //! one bottleneck take no more of it than one flow (draft-tuexen-tsvwg-sctp-multipath §6).
 //!
 //! * LIA, RFC 6356 §3: in congestion avoidance all windows together grow as fast as one window on the best path would.
+//!   In groups: the same among the paths that may share a bottleneck (`groups`).
 //! * Resource pooling, CMT/RPv1 (Dreibholz, Becke, Pulinthanath, Rathgeb, *Applying TCP-Friendly Congestion Control to
 //!   Concurrent Multipath Transfer*, AINA 2010): a window grows by its path's share of the summed slow start thresholds, and a loss
 //!   reduces the window of its path by half of the sum of all windows.
@@ -17,6 +18,8 @@ pub(crate) struct Member {
     pub(crate) cwnd: usize,
     pub(crate) ssthresh: usize,
     pub(crate) round_trip: Duration,
+    /// The rate that the path carried lately, in bytes per second; 0 if it is not known.
+    pub(crate) rate: f64,
 }
 
 impl Coupling {
@@ -31,6 +34,9 @@ impl Coupling {
             CoupledControl::Lia => Self::Linked {
                 paths: members.clone().count(),
                 avoidance: lia(this, members),
+            },
+            CoupledControl::Grouped => Self::Grouped {
+                weight: 1.0 / count(members),
             },
             CoupledControl::ResourcePooling => {
                 let sum = |part: fn(&Member) -> usize| {
@@ -48,7 +54,7 @@ impl Coupling {
     /// The factor for the growth of a window of `cwnd` bytes in slow start, relative to one uncoupled flow.
     pub(super) fn slow_start(self, cwnd: usize, ssthresh: usize) -> f64 {
         match self {
-            Self::Uncoupled | Self::Linked { .. } => 1.0,
+            Self::Uncoupled | Self::Linked { .. } | Self::Grouped { .. } => 1.0,
             Self::Pooled { other_thresholds, .. } => share(threshold(cwnd, ssthresh), other_thresholds),
         }
     }
@@ -57,6 +63,8 @@ impl Coupling {
     pub(super) fn avoidance(self, cwnd: usize, ssthresh: usize) -> f64 {
         match self {
             Self::Linked { avoidance, .. } => avoidance,
+            // A window that grows by a factor f is √f times as large in the long run.
+            Self::Grouped { weight } => weight * weight,
             Self::Uncoupled | Self::Pooled { .. } => self.slow_start(cwnd, ssthresh),
         }
     }
@@ -66,6 +74,7 @@ impl Coupling {
     pub(super) fn slow_starts_at_threshold(self) -> bool {
         match self {
             Self::Linked { paths, .. } => paths <= 1,
+            Self::Grouped { weight } => weight >= 1.0,
             Self::Uncoupled | Self::Pooled { .. } => true,
         }
     }
@@ -73,7 +82,7 @@ impl Coupling {
     /// By how many bytes a reduction reduces a window of `cwnd` bytes.
     pub(super) fn reduction(self, cwnd: usize) -> usize {
         match self {
-            Self::Uncoupled | Self::Linked { .. } => cwnd - cwnd / 2,
+            Self::Uncoupled | Self::Linked { .. } | Self::Grouped { .. } => cwnd - cwnd / 2,
             Self::Pooled { other_windows, .. } => other_windows.saturating_add(cwnd) / 2,
         }
     }
@@ -83,6 +92,7 @@ impl Coupling {
         match self {
             // RFC 9260's floor of four packets is for one flow, not for each of several coupled paths.
             Self::Linked { paths, .. } => 1.0 / paths.max(1) as f64,
+            Self::Grouped { weight } => weight,
             Self::Uncoupled | Self::Pooled { .. } => self.slow_start(cwnd, ssthresh),
         }
     }
@@ -110,6 +120,14 @@ fn lia(this: Member, members: impl Iterator<Item = Member> + Clone) -> f64 {
     (best * this.cwnd as f64 / (rate * rate)).min(1.0)
 }
 
+/// How many paths share the weight of one flow. A path that carries less than an eighth of what the best one carries counts less: if
+/// something else limits it, the best path keeps the weight.
+fn count(members: impl Iterator<Item = Member> + Clone) -> f64 {
+    let best = members.clone().map(|member| member.rate).fold(1.0, f64::max);
+    let counts = members.map(|member| (8.0 * member.rate / best).min(1.0));
+    counts.sum::<f64>().max(1.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,6 +136,7 @@ mod tests {
         Member {
             cwnd,
             ssthresh: usize::MAX,
+            rate: 0.0,
             round_trip: Duration::from_millis(millis),
         }
     }
@@ -163,5 +182,26 @@ mod tests {
             let avoidance = coupling.avoidance(3000, usize::MAX);
             assert!(avoidance > 0.0 && avoidance <= 1.0);
         }
+    }
+
+    #[test]
+    fn a_path_that_carries_little_has_little_weight() {
+        let carries = |rate: f64| Member {
+            rate,
+            ..member(10_000, 50)
+        };
+        let weight = |rates: &[f64]| {
+            let members = rates.iter().map(|rate| carries(*rate));
+            let coupling = Coupling::new(CoupledControl::Grouped, member(10_000, 50), members);
+            let Coupling::Grouped { weight } = coupling else {
+                panic!("{coupling:?}")
+            };
+            weight
+        };
+        assert_eq!(weight(&[1e6]), 1.0);
+        assert_eq!(weight(&[0.0]), 1.0);
+        assert_eq!(weight(&[1e6, 1e6, 1e6, 2e5]), 0.25);
+        assert_eq!(weight(&[1.6e6, 1e5]), 1.0 / 1.5);
+        assert_eq!(weight(&[1e6, 0.0]), 1.0);
     }
 }

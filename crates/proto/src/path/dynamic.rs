@@ -115,6 +115,7 @@ impl Paths {
     /// Gives a path this local address, and begins anew on it. Nothing is in flight there.
     pub(crate) fn move_to(&mut self, id: PathId, local: Option<IpAddr>, config: &Config, now: Timestamp) {
         let seed = self.next_seed(id);
+        self.forget_group(id);
         self.path_mut(id).move_to(local, config, now, seed);
     }
 

@@ -381,6 +381,7 @@ impl Path {
             cwnd: self.control.window(),
             ssthresh: self.ssthresh(),
             round_trip: self.rtt.smoothed_or_rto(),
+            rate: self.delivery.rate().unwrap_or_default(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::{Path, PathId, PathState};
 use crate::config::{Config, MultipathConfig};
+use crate::congestion::Groups;
 use crate::controller::Coupling;
 use crate::inbound::Inbound;
 use crate::time::Timestamp;
@@ -40,6 +41,8 @@ pub(crate) struct Paths {
     /// Whether the potentially failed state is used (RFC 7829). Then the least bad of several inactive paths is chosen by its errors.
     quick: bool,
     pub(super) multipath: MultipathConfig,
+    /// Which paths may share a bottleneck, if the windows of those alone are coupled.
+    pub(super) groups: Option<Box<Groups>>,
     /// The path of the last packet with new data, for round robin.
     pub(super) turn: PathId,
     /// The path on which the last packet arrived.
@@ -69,6 +72,7 @@ impl Paths {
             current: first,
             quick: config.retransmissions.potentially_failed_max_retrans.is_some(),
             multipath: config.multipath,
+            groups: config.multipath.is_grouped().then(Box::default),
             turn: first,
             last_arrival: first,
         }
@@ -124,6 +128,7 @@ impl Paths {
         }
         let id = self.free_number(config)?;
         let mut path = Path::new(id, Some(local), remote, config, now, self.next_seed(id));
+        self.forget_group(id);
         if self.all.iter().any(|other| other.flight.is_named()) {
             path.flight.name();
         }
@@ -349,7 +354,8 @@ impl Paths {
             .map_or(self.primary, |path| path.id)
     }
 
-    /// How the congestion window of a path is coupled to those of the other paths that carry data.
+    /// How the congestion window of a path is coupled to those of the other paths that carry data. With several paths at once this visits
+    /// every path.
     #[inline]
     pub(crate) fn coupling(&self, id: PathId) -> Coupling {
         if self.multipath.is_on() {
@@ -360,9 +366,29 @@ impl Paths {
     }
 
     fn coupling_of_several(&self, id: PathId) -> Coupling {
-        let carries = |path: &&Path| path.id == id || !path.flight.is_empty();
+        let groups = self.groups.as_deref();
+        let carries = |path: &&Path| {
+            path.id == id
+                || !path.flight.is_empty() && groups.is_none_or(|groups| groups.may_share(id, path.id))
+        };
         let members = self.all.iter().filter(carries).map(Path::member);
         Coupling::new(self.multipath.congestion, self.path(id).member(), members)
+    }
+
+    /// The path begins anew: nothing is known about its bottleneck.
+    pub(super) fn forget_group(&mut self, id: PathId) {
+        if let Some(groups) = &mut self.groups {
+            groups.forget(id);
+        }
+    }
+
+    /// An acknowledgement measured an RTT on a path.
+    pub(crate) fn note_rtt(&mut self, now: Timestamp, id: PathId, sent_at: Timestamp) {
+        if let Some(groups) = &mut self.groups {
+            let rtt = now.saturating_duration_since(sent_at);
+            let longest = self.all.iter().filter_map(|path| path.rtt.smoothed()).max();
+            groups.on_rtt(now, id, rtt, longest.unwrap_or(rtt));
+        }
     }
 
     /// Records the path of new data; returns true if the data left a path because it failed.

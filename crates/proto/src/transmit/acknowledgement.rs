@@ -211,13 +211,15 @@ impl Sender {
         let max_burst = cx.config.max_burst;
         let reduction = (outcome.phase == Phase::Reduced).then_some(Reduction::Loss);
         let changed = outcome.newly_acked > 0 || outcome.lost > 0 || reduction.is_some();
-        // This visits every path.
         let coupling = if changed {
             cx.paths.coupling(id)
         } else {
             Coupling::Uncoupled
         };
         let split = cx.config.multipath.is_on();
+        if let Some(sent_at) = outcome.sample.filter(|_| split) {
+            cx.paths.note_rtt(cx.now, id, sent_at);
+        }
         let path = cx.paths.path_mut(id);
         if let Some(sent_at) = outcome.sample {
             path.rtt.on_acknowledged(cx.now, sent_at);

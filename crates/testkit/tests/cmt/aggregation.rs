@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use anabranch_netsim::LinkConfig;
+use anabranch_proto::controller::{BbrConfig, CongestionControl};
 use anabranch_proto::{Config, CoupledControl, MultipathMode, PathScheduler};
 use anabranch_testkit::{Bulk, with_buffers};
 
@@ -30,6 +31,7 @@ fn equal_paths_add_up() {
         let buffers = 2 * count * 10_000_000 / 8 * 40 / 1000;
         for congestion in [
             CoupledControl::Uncoupled,
+            CoupledControl::Grouped,
             CoupledControl::Lia,
             CoupledControl::ResourcePooling,
         ] {
@@ -86,6 +88,37 @@ fn the_papers_three_paths_add_up() {
             together >= 0.95 * alone,
             "{loss} %: {together:.2} Mbit/s together, {alone:.2} alone"
         );
+    }
+}
+
+/// Disjoint paths that lose packets at random, with the settings that are the default, and with BBR: 90 % of the sum of each alone.
+#[test]
+fn lossy_paths_add_up_by_default() {
+    let links = [
+        link("rate=10mbit,delay=20ms,queue=50p,loss=1%"),
+        link("rate=10mbit,delay=20ms,queue=50p,loss=3%"),
+    ];
+    for control in [
+        CongestionControl::Automatic,
+        CongestionControl::Bbr(BbrConfig::default()),
+    ] {
+        let mut config = Config::default();
+        config.congestion_control = control;
+        config.path_mtu = 1500;
+        config.path_mtu_limit = 1500;
+        let run = |links: &[LinkConfig], config: &Config| {
+            let each = (0..3).map(|seed| Bulk::over(seed, links, config).run_for(60 * SECOND));
+            each.sum::<f64>() / 3.0
+        };
+        let each = links.each_ref().map(core::slice::from_ref);
+        let alone: f64 = each.map(|one| run(one, &config)).iter().sum();
+        config.multipath.mode = MultipathMode::Cmt;
+        let together = run(&links, &config);
+        println!(
+            "{:?}: {together:.2} of {alone:.2} Mbit/s",
+            config.congestion_control
+        );
+        assert!(together >= 0.9 * alone, "{together:.2} of {alone:.2} Mbit/s");
     }
 }
 

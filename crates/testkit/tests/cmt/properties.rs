@@ -24,6 +24,7 @@ fn policy() -> impl Strategy<Value = RetransmissionPolicy> {
 fn congestion() -> impl Strategy<Value = CoupledControl> {
     prop_oneof![
         Just(CoupledControl::Uncoupled),
+        Just(CoupledControl::Grouped),
         Just(CoupledControl::Lia),
         Just(CoupledControl::ResourcePooling)
     ]

@@ -301,6 +301,7 @@ fn random_multipath(random: &mut Generator) -> MultipathConfig {
         random,
         &[
             CoupledControl::Uncoupled,
+            CoupledControl::Grouped,
             CoupledControl::Lia,
             CoupledControl::ResourcePooling,
         ],

@@ -18,13 +18,15 @@
 //! * **A pause** halves the window for each RTO, not below the initial window, and keeps three quarters of it as ssthresh (RFC 2861). That
 //!   is less than the reduction of RFC 5681 §4.1, which falls to the initial window at once; it is enough because packets are paced. In
 //!   the first slow start HyStart++ continues (RFC 9406 §4.3).
-//! * **Coupling** is ignored: each path is a flow of its own.
+//! * **Coupling.** A path with the weight w in its group shall have w times the window of a flow. Reno's window is proportional to the root
+//!   of its growth, so the Reno-friendly window grows by w². CUBIC's is proportional to the fourth root of C (RFC 9438 §5.1), so C is
+//!   multiplied by w⁴: the time since the reduction runs slower by a factor of ∛w⁴.
 
 use core::time::Duration;
 
 use super::Rounds;
 use super::hystart::HyStart;
-use crate::controller::{Controller, Metrics, NewPath, Pace, Reduction, Report, SentPacket};
+use crate::controller::{Controller, Coupling, Metrics, NewPath, Pace, Reduction, Report, SentPacket};
 use crate::time::Timestamp;
 
 /// The factor by which a loss reduces the window (β_cubic, RFC 9438 §4.6).
@@ -98,7 +100,7 @@ pub(super) struct Epoch {
     /// C in bytes per second³, with the packets of the begin of the stage.
     c: f64,
     /// The window that Reno would have, in bytes (W_est).
-    w_est: f64,
+    pub(super) w_est: f64,
 }
 
 impl Epoch {
@@ -184,9 +186,9 @@ impl Cubic {
     }
 
     /// RFC 9438 §4.2 to §4.5.
-    fn avoid_congestion(&mut self, acked: usize) {
+    fn avoid_congestion(&mut self, acked: usize, weight: f64) {
         let packet = self.packet;
-        let round_trip = self.smoothed_rtt.unwrap_or_default().as_secs_f64();
+        let round_trip = in_group(self.smoothed_rtt.unwrap_or_default(), weight).as_secs_f64();
         let state = &mut self.state;
         let cwnd = state.cwnd;
         let epoch = state.epoch.get_or_insert_with(|| {
@@ -202,7 +204,7 @@ impl Cubic {
         } else {
             ALPHA
         };
-        epoch.w_est = (epoch.w_est + alpha * packet * share).min(MAX_WINDOW);
+        epoch.w_est = (epoch.w_est + weight * weight * alpha * packet * share).min(MAX_WINDOW);
         let age = epoch.age.as_secs_f64();
         let grown = if epoch.w_cubic(age) < epoch.w_est {
             cwnd.max(epoch.w_est)
@@ -273,8 +275,9 @@ impl Controller for Cubic {
             return;
         }
         let used = !report.recovering && self.is_used(report);
+        let weight = weight(report.coupling);
         if used && let Some(epoch) = &mut self.state.epoch {
-            epoch.age = epoch.age.saturating_add(elapsed);
+            epoch.age = epoch.age.saturating_add(in_group(elapsed, weight));
         }
         let first = self.state.ssthresh.is_none();
         if first && begins_round && self.state.hystart.on_round(used) {
@@ -284,7 +287,7 @@ impl Controller for Cubic {
             if self.in_slow_start() {
                 self.slow_start(report.acked);
             } else {
-                self.avoid_congestion(report.acked);
+                self.avoid_congestion(report.acked, weight);
             }
         }
         if first && let Some(rtt) = report.latest_rtt {
@@ -368,6 +371,23 @@ impl Controller for Cubic {
             ssthresh: self.state.ssthresh.map(|ssthresh| ssthresh as usize),
             partial_bytes_acked: None,
         }
+    }
+}
+
+/// The part of a flow that this path is.
+fn weight(coupling: Coupling) -> f64 {
+    match coupling {
+        Coupling::Grouped { weight } => weight,
+        _ => 1.0,
+    }
+}
+
+/// The time that passes for the curve of a path with this weight: see *Coupling* in the module documentation.
+fn in_group(time: Duration, weight: f64) -> Duration {
+    if weight < 1.0 {
+        time.mul_f64(cube_root(weight.powi(4)))
+    } else {
+        time
     }
 }
 

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use super::Cubic;
-use crate::controller::{Controller, NewPath, RateSample, Reduction, Report, SentPacket};
+use crate::controller::{Controller, Coupling, NewPath, RateSample, Reduction, Report, SentPacket};
 use crate::time::Timestamp;
 
 const PACKET: usize = 1000;
@@ -67,6 +67,27 @@ fn the_cubic_curve() {
     cubic.state.cwnd = 70_000.0;
     cubic.on_report(&acked(1.1, PACKET));
     near(cubic.state.cwnd, 70_000.0 + 4068.0 / 70.0, 0.1);
+}
+
+/// A path with half of a flow's weight: C is a sixteenth, so time runs slower by ∛16, and Reno's window grows by a quarter.
+#[test]
+fn a_group_slows_the_curve_and_the_estimate() {
+    let grouped = |seconds, bytes| Report {
+        coupling: Coupling::Grouped { weight: 0.5 },
+        ..acked(seconds, bytes)
+    };
+    let mut cubic = after_loss(100);
+    cubic.on_report(&grouped(1.0, 0));
+    cubic.on_report(&grouped(1.0, 70_000));
+    let epoch = cubic.state.epoch.expect("in congestion avoidance");
+    near(epoch.w_est, 70_000.0 + 529.411_764 / 4.0, 1e-3);
+    cubic.on_report(&grouped(3.0, 0));
+    let age = cubic.state.epoch.expect("in congestion avoidance").age;
+    near(age.as_secs_f64(), 2.0 * 0.396_850, 1e-6);
+    // Target after one RTT: 100 − 0.4 · (4.2172 − 0.8334)³ = 84.50 packets.
+    cubic.state.cwnd = 70_000.0;
+    cubic.on_report(&grouped(3.0, 70_000));
+    near(cubic.state.cwnd, 84_503.0, 10.0);
 }
 
 #[test]

@@ -1,0 +1,128 @@
+//! BBR on a path whose window is coupled with those of other paths ([`crate::CoupledControl::Grouped`]).
+//!
+//! BBR has no window that a weight could divide: each flow probes until it causes losses, so two paths through one bottleneck take twice as
+//! much as one. Therefore CUBIC runs beside BBR and sees the same reports. While the path is in a group, it sends no more than CUBIC with
+//! the path's weight would, so that the group takes no more than one flow. A path alone is BBR's.
+
+use super::bbr::Bbr;
+use super::classic::Cubic;
+use crate::controller::{
+    BbrConfig, Controller, Coupling, LostPacket, Metrics, NewPath, Pace, Report, SentPacket,
+};
+use crate::time::Timestamp;
+
+/// BBR, and the CUBIC that limits it in a group.
+#[derive(Debug)]
+pub(crate) struct GroupedBbr {
+    bbr: Bbr,
+    cubic: Cubic,
+    /// The path shares a flow's weight with others.
+    in_group: bool,
+}
+
+impl GroupedBbr {
+    pub(super) fn new(path: &NewPath, config: BbrConfig, initial_ssthresh: usize) -> Self {
+        Self {
+            bbr: Bbr::new(path, config),
+            cubic: Cubic::new(path, initial_ssthresh),
+            in_group: false,
+        }
+    }
+}
+
+impl Controller for GroupedBbr {
+    fn on_sent(&mut self, sent: &SentPacket) {
+        self.bbr.on_sent(sent);
+        self.cubic.on_sent(sent);
+    }
+
+    fn on_lost(&mut self, lost: &LostPacket) {
+        self.bbr.on_lost(lost);
+        self.cubic.on_lost(lost);
+    }
+
+    fn on_report(&mut self, report: &Report) {
+        self.in_group = matches!(report.coupling, Coupling::Grouped { weight } if weight < 1.0);
+        self.bbr.on_report(report);
+        self.cubic.on_report(report);
+    }
+
+    fn on_spurious(&mut self, now: Timestamp) {
+        self.bbr.on_spurious(now);
+        self.cubic.on_spurious(now);
+    }
+
+    fn on_idle(&mut self, now: Timestamp, first: bool) {
+        self.bbr.on_idle(now, first);
+        self.cubic.on_idle(now, first);
+    }
+
+    fn on_packet_size(&mut self, max_data: usize) {
+        self.bbr.on_packet_size(max_data);
+        self.cubic.on_packet_size(max_data);
+    }
+
+    fn window(&self) -> usize {
+        let window = self.bbr.window();
+        if self.in_group {
+            window.min(self.cubic.window())
+        } else {
+            window
+        }
+    }
+
+    fn pace(&self) -> Option<Pace> {
+        self.bbr.pace()
+    }
+
+    fn known_rate(&self) -> Option<f64> {
+        self.bbr.known_rate()
+    }
+
+    fn wants_rate_samples(&self) -> bool {
+        true
+    }
+
+    fn uses_proportional_rate_reduction(&self) -> bool {
+        self.in_group
+    }
+
+    fn metrics(&self) -> Metrics {
+        Metrics {
+            cwnd: self.window(),
+            ..self.bbr.metrics()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::Reduction;
+
+    #[test]
+    fn cubic_limits_it_only_in_a_group() {
+        let path = NewPath {
+            max_data: 1000,
+            initial_window: 10_000,
+            seed: 0,
+        };
+        let mut control = GroupedBbr::new(&path, BbrConfig::default(), usize::MAX);
+        let mut report = Report {
+            reduction: Some(Reduction::Loss),
+            coupling: Coupling::Grouped { weight: 0.5 },
+            ..Report::of_nothing(Timestamp::ZERO)
+        };
+        control.on_report(&report);
+        assert_eq!((control.window(), control.metrics().cwnd), (7000, 7000));
+        assert!(control.uses_proportional_rate_reduction());
+        report.reduction = None;
+        for alone in [Coupling::Grouped { weight: 1.0 }, Coupling::Uncoupled] {
+            report.coupling = alone;
+            control.on_report(&report);
+            assert_eq!((control.window(), control.metrics().cwnd), (10_000, 10_000));
+            assert!(!control.uses_proportional_rate_reduction());
+        }
+        assert!(control.pace().is_some() && control.wants_rate_samples());
+    }
+}

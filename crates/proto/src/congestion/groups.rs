@@ -1,0 +1,230 @@
+//! Which paths may share a bottleneck ([`crate::CoupledControl::Grouped`]): those whose delays move together. RFC 8382 groups flows by
+//! statistics of their delays; a sender that has all the delays itself can compare them bin by bin.
+//!
+//! Time is cut into bins of a round trip. In each bin a path has a mean RTT. Two paths share a queue if these means rise and fall
+//! together: if their correlation is high over the last bins. Two paths are together until their delays prove the contrary. So paths whose
+//! losses are random, without a queue, and paths with a queue each, become independent after some round trips, and paths through one
+//! queue stay coupled.
+
+use core::time::Duration;
+
+use crate::path_id::PathId;
+use crate::time::Timestamp;
+
+/// The shortest bin: shorter ones would compare single packets.
+const SHORTEST_BIN: Duration = Duration::from_millis(50);
+/// A bin counts (1 - 1/`MEMORY`) times as much as the next one.
+const MEMORY: f64 = 50.0;
+/// The bins with data on both paths that a judgement needs.
+const ENOUGH: f64 = 20.0;
+/// Two paths become independent if the square of their delays' correlation is lower than this, and become a group again if it is
+/// higher than `TOGETHER`.
+const APART: f64 = 0.35 * 0.35;
+const TOGETHER: f64 = 0.6 * 0.6;
+/// The paths that are compared, so that a peer with many addresses causes little work. Later paths are in the group of all others.
+const MOST_PATHS: usize = 8;
+
+/// Which paths may share a bottleneck.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Groups {
+    /// When the bin began, and how long it lasts.
+    began: Timestamp,
+    length: Duration,
+    bins: Vec<Bin>,
+    /// For each pair of paths, the higher one's pairs after those of lower ones: (1, 0), (2, 0), (2, 1), …
+    pairs: Vec<Pair>,
+}
+
+/// The RTTs of a path in the present bin.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bin {
+    seconds: f64,
+    samples: u32,
+}
+
+impl Bin {
+    fn mean(self) -> Option<f64> {
+        (self.samples > 0).then(|| self.seconds / f64::from(self.samples))
+    }
+}
+
+/// How the delays of two paths move.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pair {
+    bins: f64,
+    means: [f64; 2],
+    variances: [f64; 2],
+    covariance: f64,
+    apart: bool,
+}
+
+impl Pair {
+    /// Takes the mean RTTs of a bin.
+    fn add(&mut self, seconds: [f64; 2]) {
+        self.bins = (self.bins + 1.0).min(MEMORY);
+        let part = 1.0 / self.bins;
+        let off = [0, 1].map(|index| seconds[index] - self.means[index]);
+        for ((mean, variance), off) in self.means.iter_mut().zip(&mut self.variances).zip(off) {
+            *mean += part * off;
+            *variance = (1.0 - part) * (*variance + part * off * off);
+        }
+        self.covariance = (1.0 - part) * (self.covariance + part * off[0] * off[1]);
+        if self.bins >= ENOUGH {
+            let limit = if self.apart { TOGETHER } else { APART };
+            self.apart = !self.correlates(limit);
+        }
+    }
+
+    /// Whether the delays move in the same direction, with a correlation whose square is higher than this.
+    fn correlates(&self, limit: f64) -> bool {
+        let product = self.variances[0] * self.variances[1];
+        self.covariance > 0.0 && self.covariance * self.covariance > limit * product
+    }
+}
+
+impl Groups {
+    /// An acknowledgement measured this RTT on a path. `round_trip` is the longest smoothed RTT of the paths.
+    pub(crate) fn on_rtt(&mut self, now: Timestamp, id: PathId, rtt: Duration, round_trip: Duration) {
+        if id.index() >= MOST_PATHS {
+            return;
+        }
+        if now.saturating_duration_since(self.began) >= self.length {
+            self.end_bin();
+            self.began = now;
+            self.length = round_trip.max(SHORTEST_BIN);
+        }
+        if self.bins.len() <= id.index() {
+            self.bins.resize(id.index() + 1, Bin::default());
+        }
+        let bin = &mut self.bins[id.index()];
+        bin.seconds += rtt.as_secs_f64();
+        bin.samples += 1;
+    }
+
+    fn end_bin(&mut self) {
+        let count = self.bins.len();
+        self.pairs
+            .resize(count * count.saturating_sub(1) / 2, Pair::default());
+        let mut pairs = self.pairs.iter_mut();
+        for high in 0..count {
+            for low in 0..high {
+                let pair = pairs.next();
+                if let (Some(pair), Some(first), Some(second)) =
+                    (pair, self.bins[low].mean(), self.bins[high].mean())
+                {
+                    pair.add([first, second]);
+                }
+            }
+        }
+        self.bins.fill(Bin::default());
+    }
+
+    /// Whether these two paths may share a bottleneck.
+    pub(crate) fn may_share(&self, one: PathId, other: PathId) -> bool {
+        let (low, high) = (one.index().min(other.index()), one.index().max(other.index()));
+        let pair = self.pairs.get(high * high.saturating_sub(1) / 2 + low);
+        low == high || high >= MOST_PATHS || pair.is_none_or(|pair| !pair.apart)
+    }
+
+    /// The path now leads elsewhere: nothing is known about it.
+    pub(crate) fn forget(&mut self, id: PathId) {
+        let count = self.bins.len();
+        let mut pairs = self.pairs.iter_mut();
+        for high in 0..count {
+            for low in 0..high {
+                if let Some(pair) = pairs.next()
+                    && (low == id.index() || high == id.index())
+                {
+                    *pair = Pair::default();
+                }
+            }
+        }
+        if let Some(bin) = self.bins.get_mut(id.index()) {
+            *bin = Bin::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATHS: [PathId; 2] = [PathId(0), PathId(1)];
+
+    /// Round trips with these RTTs in milliseconds on each path, five samples each.
+    fn round_trips(groups: &mut Groups, from: u64, rtts: impl IntoIterator<Item = [u64; 2]>) -> u64 {
+        let mut now = from;
+        for rtts in rtts {
+            for _ in 0..5 {
+                for (path, rtt) in PATHS.into_iter().zip(rtts) {
+                    let rtt = Duration::from_millis(rtt);
+                    groups.on_rtt(Timestamp::from_millis(now), path, rtt, Duration::from_millis(100));
+                }
+                now += 20;
+            }
+        }
+        now
+    }
+
+    /// A queue that fills for `period` round trips and then loses a packet.
+    fn queue(period: u64) -> impl Iterator<Item = u64> + Clone {
+        (0..).map(move |round| 40 + 5 * (round % period))
+    }
+
+    fn share(groups: &Groups) -> bool {
+        let [one, other] = PATHS;
+        assert_eq!(groups.may_share(one, other), groups.may_share(other, one));
+        groups.may_share(one, other)
+    }
+
+    #[test]
+    fn paths_share_until_their_delays_prove_the_contrary() {
+        let mut groups = Groups::default();
+        assert!(share(&groups));
+        // The second path is longer.
+        let two_queues = queue(9).zip(queue(7)).map(|(one, other)| [one, other + 60]);
+        let apart = |rounds| two_queues.clone().take(rounds);
+        let now = round_trips(&mut groups, 0, apart(19));
+        assert!(share(&groups), "too few round trips");
+        let now = round_trips(&mut groups, now, apart(60).skip(19));
+        assert!(!share(&groups));
+        let one_queue = queue(9).take(120).map(|rtt| [rtt, rtt + 60]);
+        let now = round_trips(&mut groups, now, one_queue);
+        assert!(share(&groups));
+        round_trips(&mut groups, now, apart(150));
+        assert!(!share(&groups));
+        groups.forget(PATHS[1]);
+        assert!(share(&groups), "another path");
+    }
+
+    #[test]
+    fn a_path_without_a_queue_shares_none() {
+        let mut groups = Groups::default();
+        round_trips(&mut groups, 0, queue(9).take(30).map(|rtt| [rtt, 50]));
+        assert!(!share(&groups));
+        let mut groups = Groups::default();
+        round_trips(&mut groups, 0, (0..30).map(|_| [40, 50]));
+        assert!(!share(&groups), "no queue at all");
+    }
+
+    /// If one fills while the other drains, they are two queues.
+    #[test]
+    fn opposite_delays_are_not_related() {
+        let mut groups = Groups::default();
+        round_trips(&mut groups, 0, queue(9).take(60).map(|rtt| [rtt, 200 - rtt]));
+        assert!(!share(&groups));
+    }
+
+    #[test]
+    fn the_work_is_bounded() {
+        let mut groups = Groups::default();
+        for round in 0..100 {
+            for path in (0..=u8::MAX).map(PathId) {
+                let now = Timestamp::from_millis(round * 100);
+                groups.on_rtt(now, path, Duration::from_millis(40), Duration::ZERO);
+            }
+        }
+        assert_eq!((groups.bins.len(), groups.pairs.len()), (8, 28));
+        assert!(groups.may_share(PathId(3), PathId(200)));
+    }
+}
