@@ -460,8 +460,10 @@ fn mistakes_are_explained() {
                 "127.0.0.2",
                 "--congestion",
                 "bbr",
+                "--coupling",
+                "lia",
             ],
-            "--coupling uncoupled",
+            "--coupling grouped",
         ),
         (
             &["listen", "--path", "127.0.0.1,127.0.0.2"],
