@@ -194,7 +194,7 @@ pub(crate) struct PathArgs {
     #[arg(long, help_heading = HEADING, value_name = "LOCAL[,REMOTE]", value_parser = path)]
     path: Vec<PathArg>,
     /// Paths that this sender uses: off (primary path and failover, RFC 9260), cmt (concurrent multipath transfer) or eca
-    /// (ECA-SCTP; cmt if the peer does not offer it) [default: off; listener with several --path: eca]
+    /// (ECA-SCTP; cmt if the peer does not offer it) [default: off; listener: eca]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "MODE", hide_possible_values = true)]
     multipath: Option<Mode>,
     /// Path for new data with cmt or eca: earliest-delivery, lowest-rtt or round-robin. The last two are for comparison
@@ -260,7 +260,7 @@ impl PathArgs {
         if self.ack_routing.is_some() && mode != Mode::Eca {
             return Err(Failure::new("--ack-routing needs ECA-SCTP: add --multipath eca"));
         }
-        if self.path.len() > 1 || mode != Mode::Off {
+        if self.path.len() > 1 || self.at_once() {
             *config = config.clone().with_fast_failover();
         }
         config.local_addresses = self.locals().iter().map(|local| local.ip).collect();
@@ -343,9 +343,11 @@ impl PathArgs {
                 path.local
             )));
         }
-        // Each peer chooses how it sends, so the listener offers ECA-SCTP.
-        let otherwise = if self.path.len() > 1 { Mode::Eca } else { Mode::Off };
-        self.apply(config, self.multipath.unwrap_or(otherwise))
+        // A client may add networks to a server with one address. Each peer chooses how it sends, so the listener offers ECA-SCTP.
+        self.apply(config, self.multipath.unwrap_or(Mode::Eca))?;
+        // A dead path of several is left at its first timeout; with one path this changes nothing.
+        config.retransmissions.potentially_failed_max_retrans = Some(0);
+        Ok(())
     }
 
     /// Compares the association's paths with the options: an error, or a note.
@@ -455,6 +457,24 @@ mod tests {
         assert!(free.dynamic_addresses.is_some());
         let twice = paths(&["--path", "10.0.0.1", "--path", "10.0.0.1"]).unwrap_err();
         assert!(twice.contains("given twice"), "{twice}");
+    }
+
+    #[test]
+    fn a_listener_uses_the_paths_that_clients_add() {
+        let mode = |line: &[&str]| {
+            let mut config = Config::default();
+            let line = [&["anabranch"], line].concat();
+            let applied = Line::parse_from(line).paths.apply_to_server(&mut config);
+            assert!(applied.is_ok());
+            // The timers of one path stay as they are.
+            let plain = config.rto == Config::default().rto;
+            (config.multipath.mode, plain)
+        };
+        assert_eq!(mode(&[]), (MultipathMode::Eca, true));
+        assert_eq!(mode(&["--path", "10.0.0.1"]), (MultipathMode::Eca, true));
+        assert_eq!(mode(&["--multipath", "off"]), (MultipathMode::Off, true));
+        let two = ["--path", "10.0.0.1", "--path", "10.0.1.1"];
+        assert_eq!(mode(&two), (MultipathMode::Eca, false));
     }
 
     #[test]
