@@ -352,6 +352,11 @@ impl Config {
         }
     }
 
+    /// Whether paths may differ by the UDP port of the peer alone: packets have one, and there may be several paths.
+    pub(crate) fn may_pair_by_port(&self) -> bool {
+        self.lower_layer.is_over_udp() && self.most_paths() > 1
+    }
+
     /// Whether `path_pairs` has this pair.
     pub(crate) fn names_pair(&self, local: IpAddr, remote: IpAddr) -> bool {
         self.path_pairs.contains(&PathPair { local, remote })

@@ -89,6 +89,13 @@ pub enum AddressEvent {
     },
     /// The peer does not have this address any more. A later path may have the same number.
     PeerRemoved(IpAddr),
+    /// The peer removed one of several paths to this address. A later path may have the same number.
+    PeerPairRemoved {
+        /// The address.
+        address: IpAddr,
+        /// The path.
+        path: PathId,
+    },
     /// The peer asked for this primary path. It is used as soon as its address is confirmed.
     PeerPrimary {
         /// The address.
@@ -98,6 +105,10 @@ pub enum AddressEvent {
     },
     /// The peer knows this address of this endpoint now.
     LocalAdded(IpAddr),
+    /// Follows [`AddressEvent::LocalAdded`] if the endpoints did not negotiate paths that differ by the UDP port alone
+    /// ([`crate::Extensions::port_pairs`]). The peer then keeps one port for each address (RFC 6951 §5.1). If address translators give this
+    /// address and another one of this endpoint the same public address, the peer sends to one of the two alone.
+    LocalMayShare(IpAddr),
     /// The peer does not use this address of this endpoint any more.
     LocalRemoved(IpAddr),
     /// The peer refused to add or delete this address. No further request is sent before the application changes its addresses again.

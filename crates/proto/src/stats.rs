@@ -231,6 +231,8 @@ pub struct Extensions {
     pub authentication: bool,
     /// Dynamic address reconfiguration (RFC 5061).
     pub dynamic_addresses: bool,
+    /// Paths that differ by the UDP port of the peer alone (this project's, experimental).
+    pub port_pairs: bool,
     /// Packets to the peer have a checksum of zero (RFC 9653).
     pub zero_checksum: bool,
 }

@@ -74,6 +74,7 @@ fn extensions<'py>(py: Python<'py>, value: &Extensions) -> PyResult<Bound<'py, P
         reconfiguration,
         authentication,
         dynamic_addresses,
+        port_pairs,
         zero_checksum,
     ))
 }

@@ -147,6 +147,7 @@ fn names(extensions: &Extensions) -> Vec<&'static str> {
         ("reconfiguration", extensions.reconfiguration),
         ("authentication", extensions.authentication),
         ("dynamic_addresses", extensions.dynamic_addresses),
+        ("port_pairs", extensions.port_pairs),
         ("zero_checksum", extensions.zero_checksum),
     ];
     let negotiated = each.into_iter().filter(|(_, negotiated)| *negotiated);

@@ -14,11 +14,11 @@ use crate::config::Config;
 use crate::error::AddressError;
 use crate::event::{AddressEvent, CloseReason, EndpointEvent, Event, Reply};
 use crate::extension::dynamic_addresses::{
-    AckVerdict, Known, MOST_LOCAL, Outcome, Requests, Responder, Sending,
+    AckVerdict, Known, MOST_LOCAL, Outcome, PairPlace, Requests, Responder, Sending,
 };
 use crate::inbound::Inbound;
 use crate::negotiation::{Negotiated, is_unicast};
-use crate::path::{PathId, PathState, Paths};
+use crate::path::{Path, PathId, PathState, Paths};
 use crate::receive::Receiver;
 use crate::time::Timestamp;
 use crate::transmit::{Sender, write_packet};
@@ -167,6 +167,13 @@ impl Association {
         let wildcard = settings.form.is_wildcard(set_up.route.remote.port() != 0);
         let (own, peer) = (self.identity.local_initial_tsn, negotiated.peer_initial_tsn);
         self.addresses.enable(own, peer, local, wildcard);
+        // The endpoint that sent the INIT may be behind translators, and knows the address of the other one.
+        if let Some(requests) = self.addresses.requests_mut()
+            && self.initiated
+            && negotiated.capabilities.has(Capabilities::PORT_PAIRS)
+        {
+            requests.name_pairs();
+        }
     }
 
     /// The local addresses, to change them while the association lasts (RFC 5061).
@@ -194,7 +201,8 @@ impl Association {
         let paths = &self.paths;
         let reaches = |local| paths.destination_from(local, None).is_some();
         let requests = self.addresses.requests_mut().filter(|_| may_request);
-        if let Some(sending) = requests.and_then(|requests| requests.next(reaches)) {
+        let works = |local| works(paths, local);
+        if let Some(sending) = requests.and_then(|requests| requests.next(reaches, works)) {
             self.send_asconf(now, sending, None);
         }
         pair_addresses(self, now);
@@ -276,7 +284,8 @@ impl Association {
             return;
         };
         let timer = now + requests.wait(paths.path(last).rtt.rto());
-        let sending = requests.again(|local| paths.destination_from(local, Some(last)).is_some());
+        let reaches = |local| paths.destination_from(local, Some(last)).is_some();
+        let sending = requests.again(reaches, |local| works(paths, local));
         requests.on_sent(now, last, timer);
         if let Some(sending) = sending {
             self.send_asconf(now, sending, Some(last));
@@ -310,12 +319,18 @@ impl Association {
         if !usable.is_empty() {
             self.config = self.config.with_local_addresses(&usable).into();
         }
+        let may_share = usable.len() > 1 && requests.is_wildcard() && !requests.names_pairs();
         for outcome in outcomes {
-            self.notices.tell(Event::Addresses(match outcome {
-                Outcome::Added(address) => AddressEvent::LocalAdded(address),
-                Outcome::Removed(address) => AddressEvent::LocalRemoved(address),
-                Outcome::Refused(address, cause) => AddressEvent::LocalRefused { address, cause },
-            }));
+            let (event, shares) = match outcome {
+                Outcome::Added(address) => (AddressEvent::LocalAdded(address), may_share.then_some(address)),
+                Outcome::Removed(address) => (AddressEvent::LocalRemoved(address), None),
+                Outcome::Refused(address, cause) => (AddressEvent::LocalRefused { address, cause }, None),
+            };
+            self.notices.tell(Event::Addresses(event));
+            if let Some(address) = shares {
+                self.notices
+                    .tell(Event::Addresses(AddressEvent::LocalMayShare(address)));
+            }
         }
         self.error_count = 0;
         self.advance_addresses(now);
@@ -339,6 +354,33 @@ impl Association {
         if self.addresses.requests_mut().is_some_and(Requests::stop) {
             self.notices.tell(Event::Addresses(AddressEvent::NotSupported));
         }
+    }
+}
+
+fn is_sound(path: &Path) -> bool {
+    path.state == PathState::Active && path.error_count == 0
+}
+
+/// Whether a path without errors leaves from this address.
+fn works(paths: &Paths, local: IpAddr) -> bool {
+    let mut paths = paths.present().filter(|path| path.route.local == Some(local));
+    paths.any(is_sound)
+}
+
+/// Nobody answers on this path, which worked: the address translator before it may have forgotten it.
+pub(super) fn on_path_silent(association: &mut Association, now: Timestamp, id: PathId) {
+    let path = association.paths.path(id);
+    let is_silent = match path.state {
+        PathState::Unconfirmed => false,
+        PathState::Active => path.error_count > 1,
+        PathState::PotentiallyFailed | PathState::Inactive => true,
+    };
+    let local = path.route.local.filter(|_| is_silent);
+    let requests = association.addresses.requests_mut();
+    if let (Some(local), Some(requests)) = (local, requests)
+        && requests.on_silence(local)
+    {
+        association.advance_addresses(now);
     }
 }
 
@@ -383,6 +425,29 @@ pub(super) fn on_path_doubtful(association: &mut Association, now: Timestamp, id
     } else {
         pair_addresses(association, now);
     }
+}
+
+/// An ABORT with the T bit arrived at this local address: the peer does not know the public address that a translator gave it (RFC 9260
+/// §8.4 rule 8). Returns whether the association continues, because another address works: then this one is added again.
+pub(super) fn on_address_unknown(
+    association: &mut Association,
+    now: Timestamp,
+    local: Option<IpAddr>,
+) -> bool {
+    let paths = &association.paths;
+    let works_elsewhere = |path: &Path| path.route.local != local && is_sound(path);
+    let other_works = paths.present().any(works_elsewhere);
+    let requests = association.addresses.requests_mut();
+    let requests = requests.filter(|requests| other_works && requests.is_wildcard());
+    let (Some(local), Some(requests)) = (local, requests) else {
+        return false;
+    };
+    let is_own = requests.wanted().contains(&local);
+    let is_news = requests.on_unknown(local);
+    if is_news {
+        association.advance_addresses(now);
+    }
+    is_own
 }
 
 /// A path begins at an address that this endpoint does not have any more: its packets leave from `local`. If another path does that already,
@@ -434,14 +499,14 @@ impl Association {
             receiver: &mut self.receiver,
             control: &mut self.control,
             notices: &mut self.notices,
-            added: Vec::new(),
+            tested: Vec::new(),
         };
         let source = inbound.remote.ip();
         state.responses.process(asconf, source, room, &mut responder);
-        let added = responder.added;
+        let tested = responder.tested;
         self.paths.on_arrival(inbound);
-        for path in added {
-            if self.paths.has(path) && self.paths.path(path).state == PathState::Unconfirmed {
+        for path in tested {
+            if self.paths.has(path) {
                 self.send_heartbeat(now, path);
             }
         }
@@ -486,7 +551,8 @@ struct PeerAddresses<'a> {
     receiver: &'a mut Receiver,
     control: &'a mut ControlQueue,
     notices: &'a mut Notices,
-    added: Vec<PathId>,
+    /// Paths that get a heartbeat when all requests were handled.
+    tested: Vec<PathId>,
 }
 
 impl PeerAddresses<'_> {
@@ -503,21 +569,40 @@ impl PeerAddresses<'_> {
         remote.set_ip(address);
         remote
     }
+
+    /// Removes a path of the peer. The peer keeps its address if another path has it.
+    fn remove(&mut self, path: PathId) {
+        let address = self.paths.path(path).route.remote.ip();
+        self.sender.leave_path(self.paths, path);
+        remove_path(self.paths, self.receiver, self.control, path);
+        if self.paths.knows(address) {
+            self.tell(AddressEvent::PeerPairRemoved { address, path });
+        } else {
+            self.notices
+                .tell_endpoint(EndpointEvent::PeerAddressRemoved(address));
+            self.tell(AddressEvent::PeerRemoved(address));
+        }
+    }
 }
 
 impl Responder for PeerAddresses<'_> {
-    fn add(&mut self, address: IpAddr) -> bool {
-        if self.paths.knows(address) {
+    fn add(&mut self, address: IpAddr, pair: Option<u32>) -> bool {
+        let remote = self.transport_address(address);
+        if pair.is_some() && self.paths.rename(remote, pair) {
             return true;
         }
-        let remote = self.transport_address(address);
+        let by_port = self.tells_ports_apart() && pair.is_some();
+        if !by_port && self.paths.knows(address) {
+            return true;
+        }
         let path = self
             .paths
             .add_requested(self.now, self.config, remote, self.inbound.local);
         let Some(path) = path else {
             return false;
         };
-        self.added.push(path);
+        self.paths.path_mut(path).route.name = pair;
+        self.tested.push(path);
         self.notices
             .tell_endpoint(EndpointEvent::PeerAddressAdded(remote));
         self.tell(AddressEvent::PeerAdded { address, path });
@@ -543,16 +628,15 @@ impl Responder for PeerAddresses<'_> {
     }
 
     fn delete_all_but(&mut self, address: IpAddr) {
-        let others: Vec<_> = self
-            .paths
-            .peer_addresses()
-            .filter(|other| *other != address)
-            .collect();
-        others.into_iter().for_each(|other| self.delete(other));
+        let others = |it: &Self| it.paths.peer_addresses().find(|other| *other != address);
+        while let Some(other) = others(self) {
+            self.delete(other);
+        }
     }
 
     fn prefer(&mut self, address: IpAddr) {
-        if let Some(path) = self.paths.find(self.inbound.local, address) {
+        let remote = self.transport_address(address);
+        if let Some(path) = self.paths.find(self.inbound.local, remote) {
             self.paths.prefer(path);
             self.tell(AddressEvent::PeerPrimary { address, path });
         }
@@ -560,5 +644,55 @@ impl Responder for PeerAddresses<'_> {
 
     fn is_usable(&self, address: IpAddr) -> bool {
         is_unicast(address)
+    }
+
+    fn tells_ports_apart(&self) -> bool {
+        self.paths.is_by_port()
+    }
+
+    fn pair(&self, pair: u32) -> Option<PairPlace> {
+        let named = self.paths.named(pair);
+        let remote = self.paths.path(*named.first()?).route.remote;
+        Some(if named.len() == self.paths.present_count() {
+            PairPlace::Only
+        } else if remote == self.inbound.remote {
+            PairPlace::Source
+        } else {
+            PairPlace::Elsewhere
+        })
+    }
+
+    fn renew(&mut self, pair: u32) -> bool {
+        let source = self.inbound.remote;
+        let named = self.paths.named(pair);
+        if self
+            .paths
+            .to_port(source)
+            .is_some_and(|path| named.contains(&path))
+        {
+            return true;
+        }
+        // The translator gave the port of another network to this one.
+        while let Some(other) = self.paths.to_port(source) {
+            self.remove(other);
+        }
+        let moves = |path: &PathId| self.paths.path(*path).route.remote.ip() == source.ip();
+        if named.iter().all(moves) {
+            for path in named {
+                self.paths.renew_port(path, source.port());
+                self.tested.push(path);
+            }
+            return true;
+        }
+        let added = self.add(source.ip(), Some(pair));
+        if added {
+            named.into_iter().for_each(|path| self.remove(path));
+        }
+        added
+    }
+
+    fn delete_pair(&mut self, pair: u32) {
+        let named = self.paths.named(pair);
+        named.into_iter().for_each(|path| self.remove(path));
     }
 }

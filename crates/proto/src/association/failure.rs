@@ -4,7 +4,8 @@ use anabranch_wire::Tsn;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{Abort, Chunk};
 
-use super::addresses::on_path_doubtful;
+use super::addresses::{on_address_unknown, on_path_doubtful, on_path_silent};
+use super::ports::move_port;
 use super::{Association, ControlQueue, Notices, State};
 use crate::association_state::permit;
 use crate::controller::Controller;
@@ -66,6 +67,10 @@ impl Association {
         }
         if self.paths.path(id).is_doubtful() {
             on_path_doubtful(self, now, id);
+        }
+        if self.state.may(permit::HEARTBEAT) {
+            move_port(self, now);
+            on_path_silent(self, now, id);
         }
         self.error_count += u32::from(counts_for_association);
         if self.error_count > self.config.retransmissions.association_max_retrans {
@@ -159,7 +164,7 @@ impl Association {
         if self.addresses.is_leaving(inbound.local) {
             return;
         }
-        let path = self.paths.find(inbound.local, inbound.remote.ip());
+        let path = self.paths.find(inbound.local, inbound.remote);
         if let Some(id) = path.filter(|id| abort.reflected_tag && self.paths.is_only_listed(*id)) {
             // The host at that address may set up an association of its own (RFC 5062 §2).
             let path = self.paths.path_mut(id);
@@ -173,6 +178,9 @@ impl Association {
             return;
         }
         let completed = abort.reflected_tag && self.state.has_finished();
+        if abort.reflected_tag && !completed && on_address_unknown(self, now, inbound.local) {
+            return;
+        }
         self.close(if completed {
             CloseReason::Shutdown
         } else {

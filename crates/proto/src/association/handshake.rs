@@ -137,7 +137,7 @@ impl Association {
 
     /// Sends a COOKIE ACK to the source of the COOKIE ECHO (§6.4), with a heartbeat if that address is not confirmed yet (§5.4).
     pub(super) fn send_cookie_ack(&mut self, now: Timestamp, inbound: &Inbound) {
-        let path = self.paths.find(inbound.local, inbound.remote.ip());
+        let path = self.paths.find(inbound.local, inbound.remote);
         let path = path.unwrap_or(PathId(0));
         self.control.push(path, Chunk::CookieAck);
         if self.paths.path(path).state == PathState::Unconfirmed {
@@ -157,6 +157,7 @@ impl Association {
         self.capabilities = capabilities;
         self.authentication.adopt(negotiated.authentication);
         self.adaptation_layer = negotiated.adaptation_layer;
+        self.paths.set_by_port(capabilities.has(Capabilities::PORT_PAIRS));
         self.adopt_addresses(negotiated);
         self.receiver
             .reset(negotiated.peer_initial_tsn, negotiated.inbound_streams);
@@ -245,7 +246,7 @@ impl Association {
                 return;
             }
         };
-        let from = self.paths.find(inbound.local, inbound.remote.ip());
+        let from = self.paths.find(inbound.local, inbound.remote);
         self.paths.adopt_local_address(&self.config, inbound);
         self.adopt(now, &peer.negotiated(&self.config));
         if let State::CookieWait(set_up) = core::mem::replace(&mut self.state, State::Closed) {

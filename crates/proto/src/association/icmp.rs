@@ -70,7 +70,9 @@ impl Association {
     }
 
     fn take_icmp(&mut self, now: Timestamp, message: &IcmpMessage) {
-        let Some(path) = self.paths.find(None, message.destination.ip().to_canonical()) else {
+        let mut destination = message.destination;
+        destination.set_ip(destination.ip().to_canonical());
+        let Some(path) = self.paths.find(None, destination) else {
             return;
         };
         let Some(quoted) = self.identity.quoted_by(message) else {

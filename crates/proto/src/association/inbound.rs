@@ -10,6 +10,7 @@ use anabranch_wire::packet::COMMON_HEADER_LEN;
 use super::arrival::Arrival;
 use super::chunk_rules::{rule, wrong_format};
 use super::packet_notes::{Onward, PacketNotes};
+use super::ports::on_port;
 use super::skipping::{on_extended_forward_tsn, on_forward_tsn, on_i_forward_tsn, on_selective_forward_tsn};
 use super::transmissions::{on_e_data, on_e_i_data};
 use super::{Association, Capabilities, State, tracing};
@@ -56,6 +57,9 @@ impl Association {
             self.authentication.begin_packet(false);
             self.on_chunks(now, &inbound, 0);
             self.authentication.end_packet();
+            if self.paths.is_by_port() && self.identity.is_proven(&inbound) {
+                on_port(self, now, &inbound);
+            }
         }
     }
 
@@ -168,7 +172,7 @@ impl Association {
     ) -> Onward {
         match chunk {
             Chunk::Heartbeat(heartbeat) => on_heartbeat(self, now, inbound, heartbeat),
-            Chunk::HeartbeatAck(ack) => self.on_heartbeat_ack(now, &ack),
+            Chunk::HeartbeatAck(ack) => self.on_heartbeat_ack(now, inbound.remote, &ack),
             Chunk::Init(init) => {
                 if inbound.is_lone_init() {
                     self.on_init(now, inbound, &init);
@@ -336,9 +340,10 @@ impl Association {
 }
 
 /// §8.3: every HEARTBEAT is answered to its source, even if that address is not confirmed (§5.4). The HEARTBEAT ACK is as long as the
-/// HEARTBEAT, and the queue of control chunks limits how many wait, so that several packets may leave.
+/// HEARTBEAT, and the queue of control chunks limits how many wait, so that several packets may leave. A HEARTBEAT from a UDP port that no
+/// path has is not answered: the answer would confirm a path on which this endpoint sends nothing.
 fn on_heartbeat(association: &mut Association, now: Timestamp, inbound: &Inbound, heartbeat: Heartbeat) {
-    if association.identity.knows_peer() {
+    if association.identity.knows_peer() && !association.paths.is_from_new_port(inbound) {
         let ack = Chunk::HeartbeatAck(HeartbeatAck::answering(heartbeat));
         association.control.push(association.paths.last_arrival, ack);
         association.on_address_tested(now, inbound);

@@ -18,6 +18,7 @@ mod messages;
 mod notices;
 mod output;
 mod packet_notes;
+mod ports;
 mod reconfiguration;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod recovery_model;

@@ -1,6 +1,8 @@
 //! The expiry of timers: T1-init, T1-cookie, T2-shutdown, T3-rtx, T5-shutdown-guard, heartbeats (RFC 9260 §5.1, §6.3.3, §8.3, §9.2;
 //! RFC 7829 §3.2).
 
+use std::net::SocketAddr;
+
 use anabranch_wire::cause::Cause;
 use anabranch_wire::chunk::{HeartbeatAck, kind};
 use bytes::Bytes;
@@ -166,16 +168,19 @@ impl Association {
         self.counters.heartbeats_sent += 1;
     }
 
-    /// A HEARTBEAT ACK arrived. Without information it answers no HEARTBEAT of this endpoint (§8.3).
-    pub(super) fn on_heartbeat_ack(&mut self, now: Timestamp, ack: &HeartbeatAck) {
+    /// A HEARTBEAT ACK arrived from `remote`. Without information it answers no HEARTBEAT of this endpoint (§8.3).
+    pub(super) fn on_heartbeat_ack(&mut self, now: Timestamp, remote: SocketAddr, ack: &HeartbeatAck) {
         let info = ack.info().and_then(|info| HeartbeatInfo::decode(&info));
-        let Some(info) = info.filter(|info| self.paths.contains(info.path)) else {
+        let Some(info) = info else { return };
+        if !self.paths.contains(info.path) {
+            self.paths.on_candidate_answered(&info, remote);
             return;
-        };
+        }
         match self.paths.path_mut(info.path).on_heartbeat_ack(now, &info) {
             HeartbeatAnswer::Nothing => {}
             HeartbeatAnswer::Probe => self.on_path_answered(info.path),
             HeartbeatAnswer::Heartbeat { confirms } => {
+                self.paths.on_heard(info.path, remote);
                 self.on_path_answered(info.path);
                 self.paths.path_mut(info.path).end_back_off(now);
                 if confirms || self.config.retransmissions.fails_potentially() {

@@ -47,6 +47,8 @@ impl Capabilities {
     pub(crate) const AUTHENTICATION: Self = Self(1 << 11);
     /// The peer accepts packets with a checksum of zero, by the method that this endpoint uses too (RFC 9653). For packets to the peer only.
     pub(crate) const ZERO_CHECKSUM: Self = Self(1 << 15);
+    /// Paths that differ by the UDP port of the peer alone (experimental): offered by a parameter of its own. They need dynamic addresses.
+    pub(crate) const PORT_PAIRS: Self = Self(1 << 17);
 
     /// RE-CONFIG (RFC 6525).
     pub(crate) const RECONFIGURATION: Self = Self(1 << 10);
@@ -100,6 +102,10 @@ impl Capabilities {
                 Self::AUTHENTICATION,
             ),
             (config.dynamic_addresses.is_some(), Self::DYNAMIC_ADDRESSES),
+            (
+                config.dynamic_addresses.is_some() && config.may_pair_by_port(),
+                Self::PORT_PAIRS,
+            ),
             (config.reconfiguration.offer, Self::RECONFIGURATION),
         ];
         let offered = offers.into_iter().filter(|(offered, _)| *offered);
@@ -142,7 +148,7 @@ impl Capabilities {
         let settled = if self.has(Self::DYNAMIC_ADDRESSES.with(Self::AUTHENTICATION)) {
             settled
         } else {
-            settled.without(Self::DYNAMIC_ADDRESSES)
+            settled.without(Self::DYNAMIC_ADDRESSES.with(Self::PORT_PAIRS))
         };
         let cooperates = self.has(Self::ECA) && (!interleaves || self.has(Self::E_I_DATA));
         let extends = settled.has(Self::PARTIAL_RELIABILITY) && !interleaves && !cooperates;
@@ -190,6 +196,16 @@ impl Capabilities {
         listed.fold(Self::default(), |all, (_, one)| all.with(one))
     }
 
+    /// The extension that a parameter without content offers.
+    pub(super) fn of_parameter(parameter: &Parameter) -> Option<Self> {
+        match parameter {
+            Parameter::ForwardTsnSupported => Some(Self::PARTIAL_RELIABILITY),
+            Parameter::EcnCapable => Some(Self::ECN),
+            Parameter::PortPairsSupported => Some(Self::PORT_PAIRS),
+            _ => None,
+        }
+    }
+
     /// Adds the parameters that offer the extensions to an INIT or INIT ACK; none if there is nothing to offer.
     pub(crate) fn push_parameters(
         self,
@@ -210,6 +226,9 @@ impl Capabilities {
         if self.has(Self::ECN) {
             parameters = parameters.push(&Parameter::EcnCapable);
         }
+        if self.has(Self::PORT_PAIRS) {
+            parameters = parameters.push(&Parameter::PortPairsSupported);
+        }
         parameters
     }
 
@@ -226,6 +245,7 @@ impl Capabilities {
             zero_checksum: self.has(Self::ZERO_CHECKSUM),
             authentication: self.has(Self::AUTHENTICATION),
             dynamic_addresses: self.has(Self::DYNAMIC_ADDRESSES),
+            port_pairs: self.has(Self::PORT_PAIRS),
             reconfiguration: self.has(Self::RECONFIGURATION),
         }
     }

@@ -190,7 +190,12 @@ impl PeerInit {
         for raw in parameters.iter() {
             let malformed = || InitRefusal::Abort(Cause::ProtocolViolation(Bytes::from_static(b"parameter")));
             let raw = raw.map_err(|_| malformed())?;
-            match Parameter::decode(raw.clone()).map_err(|_| malformed())? {
+            let parameter = Parameter::decode(raw.clone()).map_err(|_| malformed())?;
+            if let Some(offered) = Capabilities::of_parameter(&parameter).filter(|one| own.has(*one)) {
+                peer.capabilities = peer.capabilities.with(offered);
+                continue;
+            }
+            match parameter {
                 Parameter::Ipv4(ip) => peer.add_address(ip.into()),
                 Parameter::Ipv6(ip) => peer.add_address(ip.into()),
                 Parameter::StateCookie(cookie) => peer.cookie = Some(cookie),
@@ -203,12 +208,6 @@ impl PeerInit {
                 Parameter::SupportedExtensions(types) => {
                     let offered = Capabilities::from_chunk_types(&types, config.chunk_types).and(own);
                     peer.capabilities = peer.capabilities.with(offered);
-                }
-                Parameter::ForwardTsnSupported if own.has(Capabilities::PARTIAL_RELIABILITY) => {
-                    peer.capabilities = peer.capabilities.with(Capabilities::PARTIAL_RELIABILITY);
-                }
-                Parameter::EcnCapable if own.has(Capabilities::ECN) => {
-                    peer.capabilities = peer.capabilities.with(Capabilities::ECN);
                 }
                 Parameter::ZeroChecksumAcceptable { method } if own.has(Capabilities::ZERO_CHECKSUM) => {
                     if method == ERROR_DETECTION_DTLS {

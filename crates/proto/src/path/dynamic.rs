@@ -77,13 +77,9 @@ impl Paths {
             .or_else(|| local_address_among(listed, remote.ip(), in_use))
             .or_else(|| local_address_among(arrived_at.as_slice(), remote.ip(), |_| 0));
         let room = self.present_count() < config.most_paths();
-        let unused = self.unused().len();
-        let added = local
+        local
             .filter(|_| room)
-            .and_then(|local| self.add(Some(local), remote, config, now));
-        // The peer is told that the address was refused, so it is none of its addresses.
-        self.forget_unused_from(unused);
-        added
+            .and_then(|local| self.add_pair((local, remote), config, now))
     }
 
     /// The peer deleted an address (RFC 5061 §4.2.2). Returns its paths: the caller withdraws everything in flight there and then calls
@@ -96,7 +92,7 @@ impl Paths {
 
     /// The other path to the same address of the peer from this local address, if there is one.
     pub(crate) fn twin(&self, id: PathId, local: IpAddr) -> Option<PathId> {
-        let pair = self.pair(local, self.path(id).route.remote.ip());
+        let pair = self.pair(local, self.path(id).route.remote);
         pair.filter(|other| *other != id)
     }
 
@@ -109,6 +105,8 @@ impl Paths {
         path.timers.stop();
         path.heartbeat = super::Heartbeat::default();
         path.route.data_arrived = None;
+        let address = path.route.remote.ip();
+        self.forget_candidate(address);
         self.on_removed(id);
     }
 

@@ -2,6 +2,7 @@
 //! (`failure`, §8.2), heartbeat (§8.3), path MTU (`pmtu`, §7.3) and congestion controller (§7.2). `selection` chooses the path of a
 //! packet (§6.4), `multipath` that of a packet when several paths are used at once.
 
+mod candidate_port;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod controller_model;
 mod delivery;
@@ -17,6 +18,7 @@ mod loss_timers;
 mod multipath;
 mod parameters;
 mod pmtu;
+mod ports;
 mod probe;
 mod rate;
 mod route;

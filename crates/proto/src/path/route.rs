@@ -12,6 +12,8 @@ pub(crate) struct Route {
     /// The remote address and its encapsulation port, which may change (RFC 6951 §5.4).
     pub(crate) remote: SocketAddr,
     ports: Ports,
+    /// The Correlation ID of the request that added the pair; 0 if set-up used it (experimental).
+    pub(crate) name: Option<u32>,
     /// The peer does not have the address any more (RFC 5061): nothing is sent here.
     pub(crate) removed: bool,
     /// When DATA last arrived on this path, if that is recorded.
@@ -40,6 +42,7 @@ impl Route {
                 answered: remote.port(),
                 asked: remote.port(),
             },
+            name: None,
             removed: false,
             data_arrived: None,
         }
@@ -49,6 +52,7 @@ impl Route {
     pub(super) fn moved_to(self, local: Option<IpAddr>) -> Self {
         Self {
             ports: self.ports,
+            name: self.name,
             ..Self::new(local, self.remote)
         }
     }
@@ -57,6 +61,16 @@ impl Route {
     pub(super) fn on_arrival(&mut self, udp_port: u16) {
         self.ports.arrived = udp_port;
         self.remote.set_port(udp_port);
+    }
+
+    /// This is the port now, and no former one is tried again.
+    pub(super) fn move_to_port(&mut self, udp_port: u16) {
+        self.remote.set_port(udp_port);
+        self.ports = Ports {
+            arrived: udp_port,
+            answered: udp_port,
+            asked: udp_port,
+        };
     }
 
     /// The last packet received on this path answered this endpoint.

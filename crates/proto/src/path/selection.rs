@@ -3,6 +3,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use super::candidate_port::CandidatePort;
+use super::route::Route;
 use super::{Path, PathId, PathState};
 use crate::config::{Config, MultipathConfig};
 use crate::congestion::Groups;
@@ -47,6 +49,9 @@ pub(crate) struct Paths {
     pub(super) turn: PathId,
     /// The path on which the last packet arrived.
     pub(crate) last_arrival: PathId,
+    /// Whether paths to one address of the peer may differ by the UDP port.
+    pub(super) by_port: bool,
+    pub(super) candidates: Vec<CandidatePort>,
 }
 
 impl Paths {
@@ -59,7 +64,8 @@ impl Paths {
         seed: u64,
     ) -> Self {
         let first = PathId(0);
-        let path = Path::new(first, local, remote, config, now, seed);
+        let mut path = Path::new(first, local, remote, config, now, seed);
+        path.route.name = Some(0);
         Self {
             samples_rates: path.rate.is_some(),
             all: vec![path],
@@ -75,6 +81,8 @@ impl Paths {
             groups: config.multipath.is_grouped().then(Box::default),
             turn: first,
             last_arrival: first,
+            by_port: false,
+            candidates: Vec::new(),
         }
     }
 
@@ -123,15 +131,18 @@ impl Paths {
         config: &Config,
         now: Timestamp,
     ) -> Option<PathId> {
-        if self.pair(local, remote.ip()).is_some() {
+        if self.pair(local, remote).is_some() {
             return None;
         }
         let id = self.free_number(config)?;
         let mut path = Path::new(id, Some(local), remote, config, now, self.next_seed(id));
         self.forget_group(id);
+        let twin = self.to_port(remote);
+        path.route.name = twin.and_then(|twin| self.path(twin).route.name);
         if self.all.iter().any(|other| other.flight.is_named()) {
             path.flight.name();
         }
+        self.forget_candidate(remote.ip());
         match self.all.get_mut(id.index()) {
             Some(removed) => {
                 // The numbers of transmissions continue: acknowledgements may still name the old ones.
@@ -167,11 +178,6 @@ impl Paths {
     /// The addresses of the peer without a path.
     pub(super) fn unused(&self) -> &[IpAddr] {
         &self.unused
-    }
-
-    /// Forgets the addresses without a path from this place in their list on.
-    pub(super) fn forget_unused_from(&mut self, place: usize) {
-        self.unused.truncate(place);
     }
 
     pub(super) fn forget_unused(&mut self, address: IpAddr) {
@@ -229,12 +235,16 @@ impl Paths {
 
     /// Whether this is an address of the peer, with or without a path.
     pub(crate) fn knows(&self, remote: IpAddr) -> bool {
-        self.find(None, remote).is_some() || self.unused.contains(&remote)
+        let has_path = self.present().any(|path| path.route.remote.ip() == remote);
+        has_path || self.unused.contains(&remote)
     }
 
-    /// The path between these addresses.
-    pub(super) fn pair(&self, local: IpAddr, remote: IpAddr) -> Option<PathId> {
-        let is_pair = |path: &&Path| path.route.local == Some(local) && path.route.remote.ip() == remote;
+    /// The path between these addresses; between endpoints that negotiated it, also the UDP port must be the same.
+    pub(super) fn pair(&self, local: IpAddr, remote: SocketAddr) -> Option<PathId> {
+        let is_remote = |route: &Route| {
+            route.remote.ip() == remote.ip() && (!self.by_port || route.remote.port() == remote.port())
+        };
+        let is_pair = |path: &&Path| path.route.local == Some(local) && is_remote(&path.route);
         self.present().find(is_pair).map(|path| path.id)
     }
 
@@ -267,12 +277,19 @@ impl Paths {
         &mut self.all[id.index()]
     }
 
-    /// The path of a packet from `remote` to `local`: the one with this pair of addresses, otherwise one with the same remote address.
-    pub(crate) fn find(&self, local: Option<IpAddr>, remote: IpAddr) -> Option<PathId> {
-        let same_remote = |path: &&Path| path.route.remote.ip() == remote;
-        local
-            .and_then(|local| self.pair(local, remote))
-            .or_else(|| self.present().find(same_remote).map(|path| path.id))
+    /// The path of a packet from `remote` to `local`: the one with this pair of addresses, otherwise one with the same remote address. The
+    /// UDP port decides first if paths may differ by it.
+    #[inline]
+    pub(crate) fn find(&self, local: Option<IpAddr>, remote: SocketAddr) -> Option<PathId> {
+        let candidates = self
+            .present()
+            .filter(|path| path.route.remote.ip() == remote.ip());
+        let differs = |path: &&Path| {
+            let route = &path.route;
+            let port = self.by_port && route.remote.port() != remote.port();
+            (port, local.is_none() || route.local != local)
+        };
+        candidates.min_by_key(differs).map(|path| path.id)
     }
 
     /// Bytes of user data in flight on all paths.
@@ -285,7 +302,9 @@ impl Paths {
 
     /// Records the source of a packet with this endpoint's tag: answers go there, to its UDP port (RFC 6951 §5.4).
     pub(crate) fn on_arrival(&mut self, inbound: &Inbound) {
-        if let Some(id) = self.find(inbound.local, inbound.remote.ip()) {
+        if let Some(id) = self.find(inbound.local, inbound.remote)
+            && !self.keeps_port(id, inbound)
+        {
             self.last_arrival = id;
             self.path_mut(id).route.on_arrival(inbound.remote.port());
         }

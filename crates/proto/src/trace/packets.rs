@@ -90,7 +90,7 @@ fn chunks(packet: &Packet, seen: &Observed<'_>) -> Vec<(TraceChunk, Chunk)> {
 impl TraceLog {
     /// A packet of this association arrived. Called before it is handled.
     pub(crate) fn on_arrival(&mut self, seen: &mut Observed<'_>, inbound: &Inbound) {
-        let path = seen.paths.find(inbound.local, inbound.remote.ip());
+        let path = seen.paths.find(inbound.local, inbound.remote);
         let chunks = chunks(&inbound.packet, seen);
         if self.level == TraceLevel::Packets {
             let kind = TraceKind::PacketReceived {

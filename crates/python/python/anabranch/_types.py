@@ -156,6 +156,7 @@ class Extensions:
     reconfiguration: bool
     authentication: bool
     dynamic_addresses: bool
+    port_pairs: bool
     zero_checksum: bool
 
 

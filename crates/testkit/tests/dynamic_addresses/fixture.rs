@@ -52,7 +52,11 @@ struct Translator {
     public: BTreeMap<SocketAddr, (SocketAddr, Timestamp)>,
     /// It forgets a mapping after a silence of this length.
     forgets_after: Option<Duration>,
+    /// Whether all networks have one public address, as those of one operator may.
+    shares: bool,
     ports: u16,
+    /// Every mapping so far: the public address, and the network.
+    history: Vec<(SocketAddr, IpAddr)>,
 }
 
 impl Translator {
@@ -62,10 +66,13 @@ impl Translator {
         let IpAddr::V4(address) = private.ip() else {
             panic!("IPv4")
         };
-        let network = address.octets()[1];
+        let network = if self.shares { 7 } else { address.octets()[1] };
         let next = SocketAddr::new(ip([192, 0, 2, network]), 40_000 + self.ports);
         let mapping = self.public.entry(private).or_insert((next, now));
-        self.ports += u16::from(mapping.0 == next);
+        if mapping.0 == next {
+            self.ports += 1;
+            self.history.push((next, private.ip()));
+        }
         mapping.1 = now;
         mapping.0
     }
@@ -108,6 +115,8 @@ pub(crate) struct Roaming {
     next: [u64; 2],
     /// Every packet that left, with its sender and its real addresses.
     pub(crate) sent: Vec<(Timestamp, End, Packet)>,
+    /// Every packet that reached the server from its client.
+    pub(crate) delivered: Vec<Packet>,
     log: String,
 }
 
@@ -147,6 +156,7 @@ impl Roaming {
             arrivals: [Vec::new(), Vec::new()],
             next: [0, 0],
             sent: Vec::new(),
+            delivered: Vec::new(),
             log: String::new(),
         };
         let listened = roaming.server.endpoint_mut().listen(PORT);
@@ -164,6 +174,53 @@ impl Roaming {
         let translator = self.translator.as_mut();
         translator.expect("a translator").forgets_after = Some(time);
         self
+    }
+
+    /// All networks of the client have one public address and differ by their ports.
+    pub(crate) fn at_one_address(mut self) -> Self {
+        let translator = self.translator.as_mut();
+        translator.expect("a translator").shares = true;
+        self
+    }
+
+    /// The routers of these networks restart: the next packet from there gets another port.
+    pub(crate) fn restart_routers(&mut self, networks: &[IpAddr]) {
+        let translator = self.translator.as_mut().expect("a translator");
+        translator
+            .public
+            .retain(|private, _| !networks.contains(&private.ip()));
+    }
+
+    /// Each of two networks has the public port of the other one from now on.
+    pub(crate) fn swap_ports(&mut self, one: IpAddr, other: IpAddr) {
+        let translator = self.translator.as_mut().expect("a translator");
+        let key = |network| {
+            let mut private = translator.public.keys().copied();
+            private
+                .find(|private| private.ip() == network)
+                .expect("a mapping")
+        };
+        let (one, other) = (key(one), key(other));
+        let mappings = [one, other].map(|key| translator.public[&key]);
+        translator.public.insert(one, mappings[1]);
+        translator.public.insert(other, mappings[0]);
+    }
+
+    /// The public address and port of one of the client's networks now.
+    pub(crate) fn public(&self, network: IpAddr) -> Option<SocketAddr> {
+        let translator = self.translator.as_ref().expect("a translator");
+        let mapping = translator
+            .public
+            .iter()
+            .find(|(private, _)| private.ip() == network);
+        mapping.map(|(_, (public, _))| *public)
+    }
+
+    /// The network of the client that has or had this public address.
+    pub(crate) fn network_of(&self, public: SocketAddr) -> Option<IpAddr> {
+        let translator = self.translator.as_ref().expect("a translator");
+        let mapping = translator.history.iter().find(|(one, _)| *one == public);
+        mapping.map(|(_, network)| *network)
     }
 
     /// How many mappings the translator has made.
@@ -297,6 +354,13 @@ impl Roaming {
     }
 
     fn deliver(&mut self, to: End, packet: Packet) {
+        if to == End::Server {
+            self.delivered.push(packet.clone());
+        }
+        self.hand_over(to, packet);
+    }
+
+    fn hand_over(&mut self, to: End, packet: Packet) {
         if to == End::Client && !self.has.contains(&packet.destination.ip())
             || to == End::Server && !self.server_has.contains(&packet.destination.ip())
         {
@@ -368,7 +432,7 @@ impl Roaming {
 
     fn note(&mut self, from: End, packet: &Packet, fate: &str) {
         let text = arrows::describe_packet(&packet.payload.clone().into_sctp());
-        let (source, destination) = (packet.source.ip(), packet.destination.ip());
+        let (source, destination) = (packet.source, packet.destination);
         let _ = writeln!(
             self.log,
             "{} {from:?} {source} → {destination}  {text}{fate}",
@@ -378,14 +442,14 @@ impl Roaming {
 
     /// The last packets, drawn.
     pub(crate) fn tail(&self) -> String {
-        let lines: Vec<_> = self.log.lines().rev().take(24).collect();
+        let lines: Vec<_> = self.log.lines().rev().take(60).collect();
         let cut = |line: &&str| line.chars().take(150).collect::<String>();
         lines.iter().rev().map(cut).collect::<Vec<_>>().join("\n")
     }
 
     /// Delivers a packet that an attacker made.
     pub(crate) fn inject(&mut self, to: End, packet: Packet) {
-        self.deliver(to, packet);
+        self.hand_over(to, packet);
         self.drain();
     }
 

@@ -4,5 +4,7 @@ mod attacks;
 mod fixture;
 mod multihomed;
 mod pairs;
+mod ports;
 mod roaming;
 mod rules;
+mod swarm;

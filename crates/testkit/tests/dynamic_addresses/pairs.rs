@@ -10,7 +10,7 @@ use anabranch_wire::chunk::kind;
 
 use super::fixture::*;
 
-fn multipath(mode: MultipathMode) -> Config {
+pub(crate) fn multipath(mode: MultipathMode) -> Config {
     with(dynamic().with_fast_failover(), |config| {
         config.multipath.mode = mode
     })
@@ -22,27 +22,27 @@ fn translated(config: &Config) -> Roaming {
 }
 
 /// Fails unless both ends receive all messages.
-fn expect_all(roaming: &mut Roaming) {
+pub(crate) fn expect_all(roaming: &mut Roaming) {
     roaming.run(2000 * MS);
     roaming.expect_complete(End::Server);
     roaming.expect_complete(End::Client);
 }
 
 /// Bytes of user data that an end sent on each active path. The network has no limit of its rate, so that the windows decide.
-fn carried(roaming: &mut Roaming, end: End) -> Vec<u64> {
+pub(crate) fn carried(roaming: &mut Roaming, end: End) -> Vec<u64> {
     let paths = roaming.association(end).stats().paths;
     let active = paths.iter().filter(|path| path.state == PathState::Active);
     active.map(|path| path.data_bytes_sent).collect()
 }
 
 /// Whether so many paths carry data.
-fn carry(roaming: &mut Roaming, end: End, paths: usize) -> bool {
+pub(crate) fn carry(roaming: &mut Roaming, end: End, paths: usize) -> bool {
     let carried = carried(roaming, end);
     carried.len() == paths && carried.iter().all(|bytes| *bytes >= 50_000)
 }
 
 /// Both ends send much more than one path takes at once.
-fn send_much(roaming: &mut Roaming, rounds: u32) {
+pub(crate) fn send_much(roaming: &mut Roaming, rounds: u32) {
     for _ in 0..rounds {
         for _ in 0..20 {
             roaming.send(End::Client, 1000);

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 pub use re_config::StreamList;
-pub use value::{AddressAction, Parameter};
+pub use value::{AddressAction, PairAction, Parameter};
 
 use crate::chunk::{UnknownAction, pad, padded};
 

@@ -121,8 +121,37 @@ pub enum Parameter {
     },
     /// 0xC006: adaptation code point, for the layer above (RFC 5061 §4.2.6).
     AdaptationLayer(u32),
+    /// 0x9A01, experimental: the sender tells paths to one address of the peer apart by the UDP port.
+    PortPairsSupported,
+    /// 0xDA01, 0xDA02, experimental: requests for the pair of addresses that an earlier request added.
+    Pair {
+        /// The requested change.
+        action: PairAction,
+        /// Correlation ID, which the response returns.
+        correlation: u32,
+        /// Correlation ID of the request that added the pair; 0 names the pair that set-up used.
+        pair: u32,
+    },
     /// A parameter of a type that this crate does not know.
     Unknown(RawParameter),
+}
+
+/// A requested change of a pair of addresses (experimental).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PairAction {
+    /// 0xDA01: the source address and UDP port of the packet replace those of the pair.
+    Renew,
+    /// 0xDA02: delete the pair.
+    Delete,
+}
+
+impl PairAction {
+    const fn kind(self) -> u16 {
+        match self {
+            Self::Renew => 0xDA01,
+            Self::Delete => 0xDA02,
+        }
+    }
 }
 
 /// A requested change of addresses (RFC 5061 §4.2).
@@ -177,6 +206,8 @@ impl Parameter {
             Self::AsconfError { .. } => 0xC003,
             Self::AsconfSuccess { .. } => 0xC005,
             Self::AdaptationLayer(_) => 0xC006,
+            Self::PortPairsSupported => 0x9A01,
+            Self::Pair { action, .. } => action.kind(),
             Self::Unknown(raw) => raw.kind,
         }
     }
@@ -277,6 +308,16 @@ impl Parameter {
                 correlation: reader.u32()?,
             },
             0xC006 => Self::AdaptationLayer(reader.u32()?),
+            0x9A01 => Self::PortPairsSupported,
+            0xDA01 | 0xDA02 => Self::Pair {
+                action: if raw.kind == 0xDA01 {
+                    PairAction::Renew
+                } else {
+                    PairAction::Delete
+                },
+                correlation: reader.u32()?,
+                pair: reader.u32()?,
+            },
             _ => return Some(Self::Unknown(raw)),
         };
         reader.is_empty().then_some(parameter)
@@ -366,7 +407,10 @@ impl Parameter {
                 put_u32(*correlation);
                 out.extend_from_slice(causes);
             }
-            Self::EcnCapable | Self::ForwardTsnSupported | Self::Unknown(_) => {}
+            Self::Pair {
+                correlation, pair, ..
+            } => [*correlation, *pair].into_iter().for_each(put_u32),
+            Self::EcnCapable | Self::ForwardTsnSupported | Self::PortPairsSupported | Self::Unknown(_) => {}
         }
     }
 }

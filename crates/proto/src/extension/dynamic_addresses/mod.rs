@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use anabranch_wire::Tsn;
 
 pub(crate) use requests::{AckVerdict, MOST_LOCAL, Outcome, Requests, Sending};
-pub(crate) use responses::{Known, Responder, Responses};
+pub(crate) use responses::{Known, PairPlace, Responder, Responses};
 
 /// The dynamic addresses of an association, if they were negotiated.
 #[derive(Debug, Default)]

@@ -6,7 +6,8 @@ use std::net::IpAddr;
 
 use anabranch_wire::cause::Causes;
 use anabranch_wire::chunk::{Asconf, AsconfAck};
-use anabranch_wire::parameter::{AddressAction, Parameter, ParametersBuilder};
+use anabranch_wire::parameter::{AddressAction, PairAction, Parameter, Parameters, ParametersBuilder};
+use bytes::Bytes;
 
 use crate::path::PathId;
 use crate::time::Timestamp;
@@ -52,7 +53,58 @@ pub(crate) enum AckVerdict {
 struct Change {
     action: AddressAction,
     address: IpAddr,
+    /// The pair to be deleted or, with `Add`, to be renewed, if the request names one.
+    pair: Option<u32>,
     correlation: u32,
+}
+
+impl Change {
+    /// The correlation follows when the request is built.
+    fn new(action: AddressAction, address: IpAddr) -> Self {
+        Self {
+            action,
+            address,
+            pair: None,
+            correlation: 0,
+        }
+    }
+
+    fn of_pair(action: AddressAction, address: IpAddr, pair: u32) -> Self {
+        Self {
+            pair: Some(pair),
+            ..Self::new(action, address)
+        }
+    }
+
+    fn renews(&self) -> bool {
+        self.action == AddressAction::Add && self.pair.is_some()
+    }
+
+    fn parameter(self, wildcard: Option<IpAddr>) -> Parameter {
+        let Self {
+            action,
+            address,
+            pair,
+            correlation,
+        } = self;
+        match (pair, action) {
+            (Some(pair), AddressAction::Add) => Parameter::Pair {
+                action: PairAction::Renew,
+                correlation,
+                pair,
+            },
+            (Some(pair), AddressAction::Delete) => Parameter::Pair {
+                action: PairAction::Delete,
+                correlation,
+                pair,
+            },
+            _ => Parameter::Address {
+                action,
+                correlation,
+                address: wildcard.unwrap_or(address),
+            },
+        }
+    }
 }
 
 /// The ASCONF that is not acknowledged yet.
@@ -62,6 +114,10 @@ struct Outstanding {
     changes: Vec<Change>,
     /// A wildcard address stands for the source address of the packet: the source of the first transmission.
     wildcard_source: Option<IpAddr>,
+    /// Whether it renews the pair of an address that the peer knows.
+    renews: bool,
+    /// The source of the requests, if they were withdrawn.
+    withdrawn: Option<IpAddr>,
     /// A transmission left from an address that the request deletes, because this endpoint had no other one then.
     from_deleted: bool,
     /// The sources of later transmissions, if they differ: the peer has processed one of the transmissions, and which one is unknown.
@@ -77,6 +133,16 @@ struct Outstanding {
 }
 
 impl Outstanding {
+    /// Requests from this source have a meaning at no other one: none are left. Returns those that there were.
+    fn withdraw(&mut self, source: IpAddr) -> Vec<Change> {
+        let lookup = self.asconf.parameters.iter().next().and_then(Result::ok);
+        let lookup = lookup.map_or(Bytes::new(), |lookup| lookup.whole());
+        self.asconf.parameters = Parameters::from_bytes(lookup);
+        self.renews = false;
+        self.withdrawn = Some(source);
+        core::mem::take(&mut self.changes)
+    }
+
     /// Whether it left so often from a new address that it leaves from one that works.
     fn gives_up(&self, usable: &[IpAddr]) -> bool {
         self.retransmissions >= MOST_FROM_NEW && !usable.is_empty()
@@ -110,6 +176,10 @@ pub(crate) struct Requests {
     next_serial: u32,
     next_correlation: u32,
     wildcard: bool,
+    /// The names of pairs: the Correlation IDs of the requests that added these addresses. `None` if pairs were not negotiated.
+    names: Option<Vec<(IpAddr, u32)>>,
+    /// Addresses that the peer knows and from which it does not answer: their translators may have forgotten them.
+    silent: Vec<IpAddr>,
     /// The addresses that the peer knows.
     local: Vec<IpAddr>,
     /// Addresses that the peer may know: a wildcard addition was retransmitted from another source.
@@ -136,6 +206,8 @@ impl Requests {
             next_serial: initial_tsn,
             next_correlation: 1,
             wildcard,
+            names: None,
+            silent: Vec::new(),
             wanted: local.clone(),
             local,
             doubtful: Vec::new(),
@@ -149,15 +221,47 @@ impl Requests {
         }
     }
 
+    /// Pairs were negotiated: requests name them. The pair that set-up used has the name 0.
+    pub(crate) fn name_pairs(&mut self) {
+        if let ([only], true) = (&self.local[..], self.wildcard) {
+            self.names = Some(vec![(*only, 0)]);
+        } else {
+            self.names = self.wildcard.then(Vec::new);
+        }
+    }
+
+    /// The name of the pair that has this address.
+    fn name(&self, address: IpAddr) -> Option<u32> {
+        let mut names = self.names.iter().flatten();
+        names.find(|(one, _)| *one == address).map(|(_, name)| *name)
+    }
+
+    /// Nobody answers packets from this address, which the peer knows. Returns whether its pair can be renewed: the translator before it
+    /// may have another port or address now.
+    pub(crate) fn on_silence(&mut self, local: IpAddr) -> bool {
+        let renews = self.name(local).is_some() && !self.silent.contains(&local);
+        if renews {
+            self.silent.push(local);
+        }
+        renews
+    }
+
+    /// The peer answers packets from this address.
+    fn on_heard(&mut self, local: IpAddr) {
+        self.silent.retain(|one| *one != local);
+    }
+
     /// The addresses that this endpoint has, as far as the application said.
     pub(crate) fn wanted(&self) -> &[IpAddr] {
         &self.wanted
     }
 
-    /// The addresses from which packets may leave: those that the peer knows and this endpoint keeps (§5.3 F1, F4).
+    /// The addresses from which packets may leave: those that the peer knows and this endpoint keeps (§5.3 F1, F4). If the application wants an
+    /// address again whose deletion is not answered yet, the peer may have deleted it.
     pub(crate) fn usable(&self) -> Vec<IpAddr> {
         let kept = self.local.iter().copied();
-        kept.filter(|address| self.wanted.contains(address)).collect()
+        kept.filter(|address| self.wanted.contains(address) && !self.is_leaving(*address))
+            .collect()
     }
 
     /// Sets the list of this endpoint's addresses.
@@ -168,6 +272,7 @@ impl Requests {
         self.rests.clear();
         self.renewals = MOST_RENEWALS;
         let wanted = &self.wanted;
+        self.silent.retain(|one| wanted.contains(one));
         self.primary = self.primary.filter(|address| wanted.contains(address));
     }
 
@@ -188,6 +293,7 @@ impl Requests {
 
     /// A HEARTBEAT arrived at this local address. Returns whether the addresses changed, or a request is due.
     pub(crate) fn on_heartbeat(&mut self, local: Option<IpAddr>) -> bool {
+        local.into_iter().for_each(|local| self.on_heard(local));
         let works = self.end_rests(|rest| Some(rest.address) == local);
         let Some((successor, is_tested)) = &mut self.successor else {
             return works;
@@ -245,9 +351,29 @@ impl Requests {
     pub(crate) fn on_unknown(&mut self, local: IpAddr) -> bool {
         let told = self.wildcard && self.usable().iter().any(|one| *one != local);
         if told {
-            self.local.retain(|one| *one != local);
+            self.forget_pair(local);
         }
         told
+    }
+
+    /// The peer has no pair with this address, which is to be added again.
+    fn forget_pair(&mut self, address: IpAddr) {
+        self.local.retain(|one| *one != address);
+        self.on_heard(address);
+        self.forget_name(address);
+    }
+
+    fn set_name(&mut self, address: IpAddr, name: u32) {
+        self.forget_name(address);
+        if let Some(names) = &mut self.names {
+            names.push((address, name));
+        }
+    }
+
+    fn forget_name(&mut self, address: IpAddr) {
+        if let Some(names) = &mut self.names {
+            names.retain(|(one, _)| *one != address);
+        }
     }
 
     /// Asks the peer to use this address as primary destination.
@@ -258,6 +384,11 @@ impl Requests {
     /// Whether requests name addresses by wildcards.
     pub(crate) fn is_wildcard(&self) -> bool {
         self.wildcard
+    }
+
+    /// Whether pairs have names, because these were negotiated.
+    pub(crate) fn names_pairs(&self) -> bool {
+        self.names.is_some()
     }
 
     /// Whether the peer understands no requests.
@@ -293,8 +424,12 @@ impl Requests {
     }
 
     /// Builds the next ASCONF, if none is outstanding and the lists differ. `reaches` says whether some address of the peer can be reached
-    /// from a local address: no other address is added.
-    pub(crate) fn next(&mut self, reaches: impl Fn(IpAddr) -> bool) -> Option<Sending> {
+    /// from a local address: no other address is added. Other requests than to add an address leave from one that `works`, if there is one.
+    pub(crate) fn next(
+        &mut self,
+        reaches: impl Fn(IpAddr) -> bool,
+        works: impl Fn(IpAddr) -> bool,
+    ) -> Option<Sending> {
         if self.outstanding.is_some() || self.is_stopped {
             return None;
         }
@@ -315,19 +450,26 @@ impl Requests {
             .filter(open)
             .filter(|one| !self.wanted.contains(one));
         let deletes: Vec<_> = deletes.copied().collect();
-        let usable = self.usable();
+        let mut usable = self.usable();
+        usable.sort_by_key(|address| !works(*address));
         // The last address is never deleted (§5.3 F5).
         let may_delete = !usable.is_empty() || !adds.is_empty();
         let (source, changes) = if self.wildcard {
-            self.wildcard_changes(&usable, &adds, &deletes)?
+            self.silent.retain(|one| !works(*one));
+            let silent = self.silent.iter().filter(|one| usable.contains(one));
+            let silent = silent
+                .copied()
+                .find(|one| !resting.contains(one) && reaches(*one));
+            self.wildcard_changes(&usable, &adds, &deletes, silent)?
         } else {
-            let all = adds.iter().map(|address| (AddressAction::Add, *address));
+            let change = |action| move |address: &IpAddr| Change::new(action, *address);
+            let all = adds.iter().map(change(AddressAction::Add));
             let primary = self
                 .primary
                 .take_if(|one| usable.contains(one) || adds.contains(one));
-            let all = all.chain(primary.map(|address| (AddressAction::SetPrimary, address)));
+            let all = all.chain(primary.as_ref().map(change(AddressAction::SetPrimary)));
             let deletes = deletes.iter().filter(|_| may_delete);
-            let all = all.chain(deletes.map(|address| (AddressAction::Delete, *address)));
+            let all = all.chain(deletes.map(change(AddressAction::Delete)));
             // §5.3 F1, F6: the source is an address that the peer knows and that stays, otherwise one that is being added.
             let source = usable
                 .iter()
@@ -342,33 +484,48 @@ impl Requests {
         Some(self.build(source, &changes))
     }
 
-    /// The next change with a wildcard address, which stands for the source of the packet, and that source. To delete by a wildcard deletes
-    /// all addresses but one (§4.2.2), so an address can be deleted only if a single one stays.
+    /// The next change with a wildcard address, which stands for the source of the packet, and that source. `silent` is an address to be
+    /// renewed.
     fn wildcard_changes(
         &mut self,
         usable: &[IpAddr],
         adds: &[IpAddr],
         deletes: &[IpAddr],
-    ) -> Option<(IpAddr, Vec<(AddressAction, IpAddr)>)> {
-        let single = |kept: usize| !deletes.is_empty() && kept == 1;
+        silent: Option<IpAddr>,
+    ) -> Option<(IpAddr, Vec<Change>)> {
         if let Some(address) = adds.first().copied() {
-            let mut changes = vec![(AddressAction::Add, address)];
-            if single(usable.len() + adds.len()) {
-                changes.extend(deletes.iter().map(|old| (AddressAction::Delete, *old)));
-            }
+            let mut changes = vec![Change::new(AddressAction::Add, address)];
+            changes.extend(self.deletions(deletes, usable.len() + adds.len()));
             return Some((address, changes));
         }
         if let Some(address) = self.primary.take_if(|one| usable.contains(one)) {
-            return Some((address, vec![(AddressAction::SetPrimary, address)]));
+            return Some((address, vec![Change::new(AddressAction::SetPrimary, address)]));
         }
-        if single(usable.len()) {
-            let changes = deletes.iter().map(|old| (AddressAction::Delete, *old));
-            return Some((usable[0], changes.collect()));
+        let deletions = self.deletions(deletes, usable.len());
+        if let (Some(source), false) = (usable.first(), deletions.is_empty()) {
+            return Some((*source, deletions));
         }
-        None
+        let address = silent?;
+        let renewal = match self.name(address) {
+            Some(pair) => Change::of_pair(AddressAction::Add, address, pair),
+            // The peer does not know the pair any more.
+            None => Change::new(AddressAction::Add, address),
+        };
+        Some((address, vec![renewal]))
     }
 
-    fn build(&mut self, source: IpAddr, changes: &[(AddressAction, IpAddr)]) -> Sending {
+    /// The requests that delete these addresses when so many stay. To delete by a wildcard deletes all addresses but one (§4.2.2), so that
+    /// addresses whose pairs have no names can be deleted only if a single one stays.
+    fn deletions(&self, deletes: &[IpAddr], kept: usize) -> Vec<Change> {
+        let delete = |address: &IpAddr| match self.name(*address) {
+            Some(pair) => Change::of_pair(AddressAction::Delete, *address, pair),
+            None => Change::new(AddressAction::Delete, *address),
+        };
+        let all = deletes.iter().filter(|_| kept > 0).map(delete);
+        all.filter(|change| change.pair.is_some() || kept == 1).collect()
+    }
+
+    fn build(&mut self, source: IpAddr, changes: &[Change]) -> Sending {
         let unspecified = match source {
             IpAddr::V4(_) => IpAddr::from([0; 4]),
             IpAddr::V6(_) => IpAddr::from([0; 16]),
@@ -382,40 +539,43 @@ impl Requests {
             IpAddr::V6(ip) => Parameter::Ipv6(ip),
         });
         let mut sent: Vec<Change> = Vec::new();
-        for (action, address) in changes {
+        for change in changes {
             // One wildcard deletes all old addresses.
-            let again = sent.last().filter(|last| self.wildcard && last.action == *action);
+            let is_same = |last: &&Change| last.action == change.action && last.pair == change.pair;
+            let again = sent.last().filter(|last| self.wildcard && is_same(last));
             let correlation = again.map_or(self.next_correlation, |last| last.correlation);
+            let change = Change {
+                correlation,
+                ..*change
+            };
             if again.is_none() {
                 self.next_correlation = self.next_correlation.wrapping_add(1);
-                parameters = parameters.push(&Parameter::Address {
-                    action: *action,
-                    correlation,
-                    address: if self.wildcard { unspecified } else { *address },
-                });
+                let wildcard = self.wildcard.then_some(unspecified);
+                parameters = parameters.push(&change.parameter(wildcard));
             }
-            sent.push(Change {
-                action: *action,
-                address: *address,
-                correlation,
-            });
+            sent.push(change);
         }
         let asconf = Asconf {
             serial: self.next_serial,
             parameters: parameters.finish(),
         };
         self.next_serial = self.next_serial.wrapping_add(1);
+        let is_renewal =
+            |change: &Change| change.action == AddressAction::Add && self.local.contains(&change.address);
+        let renews = sent.iter().any(is_renewal);
         self.outstanding = Some(Outstanding {
             asconf: asconf.clone(),
             changes: sent,
             wildcard_source: self.wildcard.then_some(source),
+            withdrawn: None,
             from_deleted: false,
             other_sources: Vec::new(),
             sent_at: Timestamp::ZERO,
             path: PathId(0),
             timer: Timestamp::ZERO,
             retransmissions: 0,
-            from_new: is_new(source, &self.usable()),
+            from_new: is_new(source, &self.usable()) || renews,
+            renews,
         });
         Sending { asconf, source }
     }
@@ -447,9 +607,16 @@ impl Requests {
         })
     }
 
-    /// T4-rto expired: the same ASCONF again (§5.1 B4), from an address that this endpoint still has.
-    pub(crate) fn again(&mut self, reaches: impl Fn(IpAddr) -> bool) -> Option<Sending> {
-        let usable = self.usable();
+    /// T4-rto expired: the same ASCONF again (§5.1 B4), from an address that this endpoint still has. If the peer tells ports apart, it would
+    /// take the port of another source for that of the named pair, or add it: from there the ASCONF leaves without requests, which are built
+    /// anew after the answer. One that `works` is preferred.
+    pub(crate) fn again(
+        &mut self,
+        reaches: impl Fn(IpAddr) -> bool,
+        works: impl Fn(IpAddr) -> bool,
+    ) -> Option<Sending> {
+        let mut usable = self.usable();
+        usable.sort_by_key(|address| !works(*address));
         let wanted = &self.wanted;
         let outstanding = self.outstanding.as_mut()?;
         outstanding.retransmissions += 1;
@@ -461,6 +628,9 @@ impl Requests {
             .map(|change| change.address)
             .filter(|one| wanted.contains(one));
         let first = outstanding.wildcard_source.filter(|one| wanted.contains(one));
+        if outstanding.renews || outstanding.withdrawn.is_some() {
+            usable.retain(|address| Some(*address) != outstanding.wildcard_source);
+        }
         let gives_up = outstanding.gives_up(&usable);
         let first = first.filter(|one| !gives_up || usable.contains(one));
         let candidates = first
@@ -477,15 +647,17 @@ impl Requests {
         let allowed = candidates.iter().copied().find(|address| !deletes(address));
         let source = allowed.or(candidates.first().copied())?;
         outstanding.from_deleted |= deletes(&source);
-        outstanding.from_new = is_new(source, &usable);
-        let differs = outstanding.wildcard_source.is_some_and(|first| first != source);
-        if differs && !outstanding.other_sources.contains(&source) {
+        let mut withdrawn = Vec::new();
+        let first = outstanding.wildcard_source.filter(|first| *first != source);
+        if let (Some(first), true) = (first, self.names.is_some()) {
+            withdrawn = outstanding.withdraw(first);
+        } else if first.is_some() && !outstanding.other_sources.contains(&source) {
             outstanding.other_sources.push(source);
         }
-        Some(Sending {
-            asconf: outstanding.asconf.clone(),
-            source,
-        })
+        outstanding.from_new = is_new(source, &usable) || outstanding.renews;
+        let asconf = outstanding.asconf.clone();
+        withdrawn.iter().for_each(|change| self.on_withdrawn(change));
+        Some(Sending { asconf, source })
     }
 
     /// An ASCONF-ACK arrived (§5.1 A5 to A8). A new address from which nothing reached the peer rests, for
@@ -501,10 +673,10 @@ impl Requests {
         };
         let mut outcomes = Vec::new();
         let is_ambiguous = !outstanding.other_sources.is_empty();
-        if is_ambiguous
-            && outstanding.gives_up(&self.usable())
-            && let Some(source) = outstanding.wildcard_source
-        {
+        let gave_up = outstanding
+            .wildcard_source
+            .filter(|_| is_ambiguous && outstanding.gives_up(&self.usable()));
+        if let Some(source) = outstanding.withdrawn.or(gave_up) {
             self.rest(source, now, longest_rest);
         }
         let before = self.local.clone();
@@ -516,6 +688,8 @@ impl Requests {
                 Some(DELETES_SOURCE) if outstanding.from_deleted => {}
                 // The peer does not know the source, which alone would stay: all addresses are added again.
                 Some(DELETES_LAST) if self.wildcard && self.renewals > 0 => is_unknown = true,
+                // The peer does not know the pair: the address is added again.
+                Some(_) if change.renews() => self.forget_name(change.address),
                 Some(code) => {
                     self.on_refused(change, code);
                     outcomes.push(Outcome::Refused(change.address, code));
@@ -538,7 +712,9 @@ impl Requests {
             }
             sources.for_each(|source| self.doubt(source));
         }
-        let sample = (outstanding.retransmissions == 0).then_some((outstanding.path, outstanding.sent_at));
+        // The answer to a request from a new address says nothing about the path that data takes.
+        let measures = outstanding.retransmissions == 0 && !outstanding.from_new;
+        let sample = measures.then_some((outstanding.path, outstanding.sent_at));
         AckVerdict::Answer { outcomes, sample }
     }
 
@@ -551,22 +727,40 @@ impl Requests {
                 self.doubt(address);
                 None
             }
-            AddressAction::Add if self.local.contains(&address) => None,
+            AddressAction::Add if self.local.contains(&address) => {
+                self.on_heard(address);
+                self.rests.retain(|rest| rest.address != address);
+                if change.pair.is_none() {
+                    self.set_name(address, change.correlation);
+                }
+                None
+            }
             AddressAction::Add => {
                 self.rests.retain(|rest| rest.address != address);
                 self.doubtful.retain(|one| *one != address);
+                self.set_name(address, change.correlation);
                 self.local.push(address);
                 self.succeed();
                 Some(Outcome::Added(address))
             }
             AddressAction::Delete => {
                 let known = self.local.len();
-                self.local.retain(|one| *one != address);
+                self.forget_pair(address);
                 self.doubtful.retain(|one| *one != address);
                 (self.local.len() < known).then_some(Outcome::Removed(address))
             }
             AddressAction::SetPrimary => None,
         }
+    }
+
+    /// A request was withdrawn. The peer may have performed it, so that it may know the address or not.
+    fn on_withdrawn(&mut self, change: &Change) {
+        match change.action {
+            AddressAction::Add if change.pair.is_none() => self.set_name(change.address, change.correlation),
+            AddressAction::Delete => self.local.retain(|one| *one != change.address),
+            _ => return,
+        }
+        self.doubt(change.address);
     }
 
     /// The peer may know this address.

@@ -7,8 +7,9 @@ use std::net::IpAddr;
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{Asconf, AsconfAck, UnknownAction};
 use anabranch_wire::parameter::{
-    AddressAction, Parameter, ParametersBuilder, RawParameter, unknown_parameter_action,
+    AddressAction, PairAction, Parameter, ParametersBuilder, RawParameter, unknown_parameter_action,
 };
+use bytes::Bytes;
 
 /// The most ASCONF-ACKs kept: a peer bundles few ASCONFs in a packet (§5.5).
 const MOST_KEPT: usize = 8;
@@ -76,8 +77,8 @@ impl Responses {
 
 /// The addresses of the peer, which the requests of an ASCONF change.
 pub(crate) trait Responder {
-    /// Adds an address of the peer; false if there are not enough resources.
-    fn add(&mut self, address: IpAddr) -> bool;
+    /// Adds an address of the peer; false if there are not enough resources. The source of the packet is added as a pair with this name.
+    fn add(&mut self, address: IpAddr, pair: Option<u32>) -> bool;
     /// Whether the peer has other addresses than this one.
     fn has_other_than(&self, address: IpAddr) -> bool;
     /// Whether this is an address of the peer.
@@ -87,6 +88,24 @@ pub(crate) trait Responder {
     fn prefer(&mut self, address: IpAddr);
     /// Whether an address can belong to a host.
     fn is_usable(&self, address: IpAddr) -> bool;
+    /// Whether requests for pairs were negotiated.
+    fn tells_ports_apart(&self) -> bool;
+    /// The pair with this name, if there is one.
+    fn pair(&self, pair: u32) -> Option<PairPlace>;
+    /// The source of the packet replaces the address and the port of this pair; false if there are not enough resources.
+    fn renew(&mut self, pair: u32) -> bool;
+    fn delete_pair(&mut self, pair: u32);
+}
+
+/// Which pair a request names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PairPlace {
+    /// The only pair.
+    Only,
+    /// One of several, from which the packet came.
+    Source,
+    /// One of several, from which the packet did not come.
+    Elsewhere,
 }
 
 /// Performs the requests of an ASCONF from `source`, in order (§5.2 V1 to V3). The responses take at most `room` bytes: requests whose
@@ -139,12 +158,25 @@ impl Work {
             return false;
         }
         let kind = request.kind;
-        let (correlation, action, address) = match Parameter::decode(request) {
+        let (correlation, result) = match Parameter::decode(request) {
             Ok(Parameter::Address {
                 correlation,
                 action,
                 address,
-            }) => (correlation, action, address.to_canonical()),
+            }) => {
+                let address = address.to_canonical();
+                (
+                    correlation,
+                    self.perform(action, correlation, address, &whole, responder),
+                )
+            }
+            Ok(Parameter::Pair {
+                action,
+                correlation,
+                pair,
+            }) if responder.tells_ports_apart() => {
+                (correlation, self.perform_on_pair(action, pair, &whole, responder))
+            }
             // An unrecognized parameter has no Correlation ID that could be known; the first 4 bytes are one in all requests (§4.2).
             _ => {
                 let correlation = whole.get(4..8).and_then(|id| id.try_into().ok());
@@ -159,7 +191,7 @@ impl Work {
                 return goes_on;
             }
         };
-        match self.perform(action, address, &whole, responder) {
+        match result {
             Ok(()) if self.reported => self.push(&Parameter::AsconfSuccess { correlation }, SUCCESS_LEN),
             Ok(()) => {}
             Err(cause) => self.fail(correlation, cause),
@@ -170,8 +202,9 @@ impl Work {
     fn perform(
         &mut self,
         action: AddressAction,
+        correlation: u32,
         address: IpAddr,
-        whole: &bytes::Bytes,
+        whole: &Bytes,
         responder: &mut impl Responder,
     ) -> Result<(), Cause> {
         let wildcard = address.is_unspecified();
@@ -185,7 +218,7 @@ impl Work {
                 if !responder.is_usable(named) {
                     return Err(Cause::NoAuthorization(copy()));
                 }
-                if !responder.add(named) {
+                if !responder.add(named, wildcard.then_some(correlation)) {
                     self.fails = true;
                     return Err(Cause::ResourceShortage(copy()));
                 }
@@ -216,6 +249,38 @@ impl Work {
                 }
                 responder.prefer(named);
             }
+        }
+        Ok(())
+    }
+
+    /// A request for a pair of addresses, under the rules of §5.3 for addresses.
+    fn perform_on_pair(
+        &mut self,
+        action: PairAction,
+        pair: u32,
+        whole: &Bytes,
+        responder: &mut impl Responder,
+    ) -> Result<(), Cause> {
+        let copy = || whole.clone();
+        if self.fails {
+            return Err(Cause::ResourceShortage(copy()));
+        }
+        match (action, responder.pair(pair)) {
+            (PairAction::Renew, None) => return Err(Cause::UnresolvableAddress(copy())),
+            (PairAction::Renew, Some(_)) if !responder.is_usable(self.source) => {
+                return Err(Cause::NoAuthorization(copy()));
+            }
+            (PairAction::Renew, Some(_)) => {
+                if !responder.renew(pair) {
+                    self.fails = true;
+                    return Err(Cause::ResourceShortage(copy()));
+                }
+            }
+            // The pair is gone already.
+            (PairAction::Delete, None) => {}
+            (PairAction::Delete, Some(PairPlace::Only)) => return Err(Cause::DeleteLastAddress(copy())),
+            (PairAction::Delete, Some(PairPlace::Source)) => return Err(Cause::DeleteSourceAddress(copy())),
+            (PairAction::Delete, Some(PairPlace::Elsewhere)) => responder.delete_pair(pair),
         }
         Ok(())
     }

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{Asconf, AsconfAck};
-use anabranch_wire::parameter::{AddressAction, Parameter, Parameters, ParametersBuilder, RawParameter};
+use anabranch_wire::parameter::{
+    AddressAction, PairAction, Parameter, Parameters, ParametersBuilder, RawParameter,
+};
 use bytes::Bytes;
 
 use super::responses::perform;
@@ -29,7 +31,7 @@ fn requests(local: &[IpAddr], wildcard: bool) -> Requests {
 }
 
 fn next(requests: &mut Requests) -> Option<Sending> {
-    let sending = requests.next(|_| true);
+    let sending = requests.next(|_| true, |_| true);
     if sending.is_some() {
         requests.on_sent(Timestamp::from_millis(1), PathId(0), Timestamp::from_millis(9));
     }
@@ -120,7 +122,7 @@ fn a_retransmission_is_the_same_chunk_and_gives_no_round_trip_time() {
         (requests.due(), requests.path()),
         (Some(Timestamp::from_millis(9)), Some(PathId(0)))
     );
-    let second = requests.again(|_| true).expect("it is outstanding");
+    let second = requests.again(|_| true, |_| true).expect("it is outstanding");
     assert_eq!(second, first, "§5.1 B4");
     let AckVerdict::Answer { sample, .. } = requests.on_ack(&ack(100, &[]), Timestamp::ZERO, LONGEST) else {
         panic!("an answer")
@@ -199,7 +201,7 @@ fn the_last_address_is_never_deleted() {
     let mut requests = requests(&[A], false);
     requests.want(vec![B]);
     assert_eq!(
-        requests.next(|address| address == A),
+        requests.next(|address| address == A, |_| true),
         None,
         "B reaches no address of the peer"
     );
@@ -301,7 +303,7 @@ fn an_addition_from_another_source_than_the_first_is_requested_again() {
     requests.want(vec![B]);
     next(&mut requests).expect("B is new");
     requests.want(vec![C]);
-    let again = requests.again(|_| true).expect("it is outstanding");
+    let again = requests.again(|_| true, |_| true).expect("it is outstanding");
     assert_eq!(again.source, C, "B is gone");
     // The peer may have added B or C.
     assert_eq!(
@@ -318,7 +320,7 @@ fn an_addition_from_another_source_than_the_first_is_requested_again() {
         outcomes(requests.on_ack(&ack(101, &[]), Timestamp::ZERO, LONGEST)),
         [Outcome::Added(C)]
     );
-    assert_eq!(requests.next(|_| true), None);
+    assert_eq!(requests.next(|_| true, |_| true), None);
 }
 
 #[test]
@@ -382,10 +384,12 @@ fn a_peer_that_understands_no_asconf_gets_no_more() {
 struct Peer {
     addresses: Vec<IpAddr>,
     preferred: Option<IpAddr>,
+    pairs: Vec<(u32, PairPlace)>,
+    renewed: Vec<u32>,
 }
 
 impl Responder for Peer {
-    fn add(&mut self, address: IpAddr) -> bool {
+    fn add(&mut self, address: IpAddr, _pair: Option<u32>) -> bool {
         let room = self.addresses.len() < 3;
         if room && !self.addresses.contains(&address) {
             self.addresses.push(address);
@@ -415,6 +419,24 @@ impl Responder for Peer {
 
     fn is_usable(&self, address: IpAddr) -> bool {
         !address.is_multicast()
+    }
+
+    fn tells_ports_apart(&self) -> bool {
+        !self.pairs.is_empty()
+    }
+
+    fn pair(&self, pair: u32) -> Option<PairPlace> {
+        let (_, place) = self.pairs.iter().find(|(name, _)| *name == pair)?;
+        Some(*place)
+    }
+
+    fn renew(&mut self, pair: u32) -> bool {
+        self.renewed.push(pair);
+        self.renewed.len() < 2
+    }
+
+    fn delete_pair(&mut self, pair: u32) {
+        self.pairs.retain(|(name, _)| *name != pair);
     }
 }
 
@@ -454,7 +476,7 @@ fn answer(
 ) -> (Vec<(u32, Option<u16>)>, Peer) {
     let mut peer = Peer {
         addresses: addresses.to_vec(),
-        preferred: None,
+        ..Peer::default()
     };
     let ack = perform(&asconf(wanted), source, ROOM, &mut peer);
     assert_eq!(ack.serial, 7);
@@ -569,7 +591,7 @@ fn unrecognized_parameters_are_handled_by_their_type() {
         };
         let mut peer = Peer {
             addresses: vec![A],
-            preferred: None,
+            ..Peer::default()
         };
         let responses = responses(&perform(&chunk, A, ROOM, &mut peer).parameters);
         let report = reported.then_some((9, Some(8)));
@@ -589,7 +611,7 @@ fn responses_fit_their_room_and_the_rest_is_not_performed() {
     for room in (0..400).step_by(4) {
         let mut peer = Peer {
             addresses: vec![A],
-            preferred: None,
+            ..Peer::default()
         };
         let ack = perform(&asconf(&many), A, room, &mut peer);
         assert!(ack.parameters.as_bytes().len() <= room, "{room}");
@@ -606,7 +628,7 @@ fn each_asconf_is_processed_once() {
     let mut one = Responses::new(7);
     let mut peer = Peer {
         addresses: vec![A],
-        preferred: None,
+        ..Peer::default()
     };
     assert_eq!(
         one.on_arrival(8, true),
@@ -646,7 +668,7 @@ fn few_answers_are_kept() {
     let mut one = Responses::new(7);
     let mut peer = Peer {
         addresses: vec![A],
-        preferred: None,
+        ..Peer::default()
     };
     for serial in 7..27 {
         assert_eq!(one.on_arrival(serial, serial == 7), Known::New);
@@ -662,4 +684,285 @@ fn few_answers_are_kept() {
     }
     let serials: Vec<_> = one.take_answers().iter().map(|ack| ack.serial).collect();
     assert_eq!(serials, (19..27).collect::<Vec<_>>());
+}
+
+/// Requests of an endpoint behind translators, to a peer that negotiated pairs.
+fn named(local: &[IpAddr]) -> Requests {
+    let mut requests = requests(local, true);
+    requests.name_pairs();
+    requests
+}
+
+/// The requests for pairs in an ASCONF, with the pairs that they name.
+fn pair_requests(asconf: &Asconf) -> Vec<(PairAction, u32)> {
+    let parameters = asconf
+        .requests()
+        .map(|raw| Parameter::decode(raw.expect("whole")));
+    let of_pair = |parameter| match parameter {
+        Ok(Parameter::Pair { action, pair, .. }) => Some((action, pair)),
+        _ => None,
+    };
+    parameters.filter_map(of_pair).collect()
+}
+
+/// The peer performs the outstanding request; returns its outcomes.
+fn performed(requests: &mut Requests, sending: &Sending) -> Vec<Outcome> {
+    let ack = ack(sending.asconf.serial, &[]);
+    outcomes(requests.on_ack(&ack, Timestamp::ZERO, LONGEST))
+}
+
+/// Three addresses that the peer knows, and the names of their pairs.
+fn three() -> (Requests, Vec<u32>) {
+    let mut requests = named(&[A]);
+    let mut names = vec![0];
+    requests.want(vec![A, B, C]);
+    for address in [B, C] {
+        let sending = next(&mut requests).expect("it is new");
+        assert_eq!(sending.source, address);
+        names.extend(correlations(&sending.asconf));
+        assert_eq!(performed(&mut requests, &sending), [Outcome::Added(address)]);
+    }
+    (requests, names)
+}
+
+#[test]
+fn one_of_three_pairs_is_deleted_by_its_name() {
+    let all = [A, B, C];
+    for gone in 0..3 {
+        let (mut requests, names) = three();
+        let left: Vec<_> = all.iter().copied().filter(|one| *one != all[gone]).collect();
+        requests.want(left.clone());
+        let sending = next(&mut requests).expect("one is gone");
+        assert_eq!(
+            pair_requests(&sending.asconf),
+            [(PairAction::Delete, names[gone])]
+        );
+        assert_eq!(sending.source, left[0]);
+        assert_eq!(performed(&mut requests, &sending), [Outcome::Removed(all[gone])]);
+        assert_eq!(requests.usable(), left);
+        assert_eq!(next(&mut requests), None);
+    }
+}
+
+#[test]
+fn a_listed_address_has_no_name() {
+    let mut requests = named(&[A, B]);
+    requests.want(vec![A, B, C]);
+    let sending = next(&mut requests).expect("C is new");
+    performed(&mut requests, &sending);
+    requests.want(vec![A, C]);
+    assert_eq!(next(&mut requests), None, "a wildcard would delete two addresses");
+    assert!(!requests.on_silence(A) && requests.on_silence(C));
+}
+
+#[test]
+fn a_silent_pair_is_renewed_from_its_address_alone() {
+    let (mut requests, names) = three();
+    let nothing_works = |_: IpAddr| false;
+    assert!(requests.on_silence(B) && !requests.on_silence(B), "once");
+    let first = requests.next(|_| true, nothing_works).expect("B is silent");
+    assert_eq!(
+        (first.source, pair_requests(&first.asconf)),
+        (B, vec![(PairAction::Renew, names[1])])
+    );
+    assert!(requests.is_from_new(), "T4-rto is no error of a path");
+    assert_eq!(requests.again(|_| true, nothing_works).as_ref(), Some(&first));
+    // From another address, the peer would take its source for that of B.
+    for works in [C, A] {
+        let again = requests.again(|_| true, |one| one == works);
+        let again = again.expect("it is outstanding");
+        assert_eq!((again.source, again.asconf.serial), (works, first.asconf.serial));
+        assert_eq!(again.asconf.requests().count(), 0);
+        assert!(again.asconf.address().is_some());
+        assert!(!requests.is_from_new(), "an error of a path that works");
+    }
+    assert_eq!(performed(&mut requests, &first), []);
+    assert!(requests.rest_ends().is_some(), "later again");
+    assert_eq!(requests.next(|_| true, nothing_works), None);
+    assert!(requests.on_time(requests.rest_ends().expect("it rests")));
+    let second = requests.next(|_| true, nothing_works).expect("B is silent");
+    assert_eq!(pair_requests(&second.asconf), pair_requests(&first.asconf));
+    performed(&mut requests, &second);
+    assert_eq!(requests.next(|_| true, nothing_works), None, "renewed");
+    assert_eq!(requests.usable(), [A, B, C]);
+}
+
+#[test]
+fn the_only_pair_is_renewed_from_its_address_again_and_again() {
+    let mut requests = named(&[A]);
+    assert!(requests.on_silence(A));
+    let first = requests.next(|_| true, |_| false).expect("A is silent");
+    for _ in 0..5 {
+        assert_eq!(requests.again(|_| true, |_| false).as_ref(), Some(&first));
+        assert!(requests.is_from_new());
+    }
+    performed(&mut requests, &first);
+    assert_eq!(requests.next(|_| true, |_| false), None);
+}
+
+#[test]
+fn an_addition_is_withdrawn_from_an_address_that_works() {
+    let mut requests = named(&[A]);
+    requests.want(vec![A, B]);
+    let first = next(&mut requests).expect("B is new");
+    assert_eq!(requests.again(|_| true, |_| true).as_ref(), Some(&first));
+    let again = requests.again(|_| true, |_| true).expect("it is outstanding");
+    assert_eq!((again.source, again.asconf.requests().count()), (A, 0));
+    assert_eq!(performed(&mut requests, &first), []);
+    assert_eq!((requests.usable(), next(&mut requests)), (vec![A], None));
+    assert!(requests.on_time(requests.rest_ends().expect("it rests")));
+    let second = next(&mut requests).expect("B is new");
+    assert_eq!(performed(&mut requests, &second), [Outcome::Added(B)]);
+}
+
+#[test]
+fn a_path_that_works_again_is_not_renewed() {
+    let (mut requests, _) = three();
+    requests.on_silence(B);
+    requests.on_silence(C);
+    requests.on_heartbeat(Some(C));
+    assert_eq!(requests.next(|_| true, |_| true), None);
+}
+
+#[test]
+fn a_pair_that_the_peer_does_not_know_is_added_again() {
+    let (mut requests, _) = three();
+    requests.on_silence(B);
+    let renewal = requests.next(|_| true, |_| false).expect("B is silent");
+    let correlation = correlation_of_pair(&renewal.asconf);
+    let unknown = error(correlation, Cause::UnresolvableAddress(Bytes::new()));
+    let ack = ack(renewal.asconf.serial, &[unknown]);
+    assert_eq!(outcomes(requests.on_ack(&ack, Timestamp::ZERO, LONGEST)), []);
+    assert_eq!(requests.usable(), [A, B, C], "packets leave from B");
+    let sending = requests.next(|_| true, |_| false).expect("B is added");
+    assert_eq!((sending.source, changes(&sending.asconf)[0].0), (B, Add));
+    let name = correlations(&sending.asconf)[0];
+    assert_eq!(performed(&mut requests, &sending), []);
+    assert!(requests.on_silence(B));
+    let renewal = requests.next(|_| true, |_| false).expect("B is silent");
+    assert_eq!(pair_requests(&renewal.asconf), [(PairAction::Renew, name)]);
+}
+
+fn correlation_of_pair(asconf: &Asconf) -> u32 {
+    let raw = asconf.requests().next().expect("a request").expect("whole");
+    match Parameter::decode(raw) {
+        Ok(Parameter::Pair { correlation, .. }) => correlation,
+        other => panic!("a request for a pair, not {other:?}"),
+    }
+}
+
+#[test]
+fn requests_for_pairs_are_performed() {
+    let request = |action, pair| {
+        let builder = ParametersBuilder::new().push(&Parameter::Ipv4([10, 0, 0, 1].into()));
+        let parameter = Parameter::Pair {
+            action,
+            correlation: 5,
+            pair,
+        };
+        Asconf {
+            serial: 7,
+            parameters: builder.push(&parameter).finish(),
+        }
+    };
+    let peer = |pairs: &[(u32, PairPlace)]| Peer {
+        pairs: pairs.to_vec(),
+        ..Peer::default()
+    };
+    let here = [(0, PairPlace::Source), (3, PairPlace::Elsewhere)];
+    let answer = |action, pair, pairs: &[(u32, PairPlace)]| {
+        let mut peer = peer(pairs);
+        let ack = perform(&request(action, pair), A, ROOM, &mut peer);
+        (responses(&ack.parameters), peer)
+    };
+    let (told, after) = answer(PairAction::Delete, 3, &here);
+    assert_eq!((told, after.pairs), (vec![], vec![here[0]]));
+    let refused = |action, pair, pairs: &[_]| answer(action, pair, pairs).0;
+    assert_eq!(
+        refused(PairAction::Delete, 0, &here),
+        [(5, Some(0xA2))],
+        "the source"
+    );
+    let only = [(0, PairPlace::Only)];
+    assert_eq!(
+        refused(PairAction::Delete, 0, &only),
+        [(5, Some(0xA0))],
+        "the last"
+    );
+    assert_eq!(refused(PairAction::Delete, 9, &here), [], "it is gone already");
+    assert_eq!(refused(PairAction::Renew, 9, &here), [(5, Some(5))], "unknown");
+    assert_eq!(answer(PairAction::Renew, 3, &here).1.renewed, [3]);
+    let not_negotiated = refused(PairAction::Renew, 3, &[]);
+    assert_eq!(not_negotiated, [(5, Some(8))], "an unrecognized parameter");
+}
+
+#[test]
+fn a_request_from_a_new_address_measures_no_path() {
+    let mut requests = requests(&[A], true);
+    requests.want(vec![A, B]);
+    let sending = next(&mut requests).expect("B is new");
+    assert_eq!(sending.source, B);
+    let AckVerdict::Answer { sample, .. } = requests.on_ack(&ack(100, &[]), Timestamp::ZERO, LONGEST) else {
+        panic!("an answer")
+    };
+    assert_eq!(sample, None);
+}
+
+#[test]
+fn an_address_is_in_doubt_after_its_deletion_was_withdrawn() {
+    let (mut requests, names) = three();
+    requests.want(vec![B, C, ip(4)]);
+    let first = next(&mut requests).expect("A is gone");
+    assert_eq!(
+        (first.source, pair_requests(&first.asconf)),
+        (ip(4), vec![(PairAction::Delete, 0)])
+    );
+    for _ in 0..2 {
+        requests.again(|_| true, |_| true);
+    }
+    assert_eq!(performed(&mut requests, &first), []);
+    // The peer may have deleted A, or not.
+    let second = next(&mut requests).expect("A may not be gone");
+    assert_eq!(pair_requests(&second.asconf), [(PairAction::Delete, 0)]);
+    performed(&mut requests, &second);
+    // It may have added the other address, which is gone when the application does not want it any more.
+    requests.want(vec![B, C]);
+    let third = next(&mut requests).expect("the peer may know the address");
+    assert_eq!(
+        pair_requests(&third.asconf),
+        [(PairAction::Delete, correlations_of(&first.asconf)[0])]
+    );
+    performed(&mut requests, &third);
+    assert_eq!(requests.usable(), [B, C]);
+    // B is deleted, and wanted again before the answer comes.
+    requests.want(vec![C]);
+    let first = next(&mut requests).expect("B is gone");
+    assert_eq!(pair_requests(&first.asconf), [(PairAction::Delete, names[1])]);
+    requests.want(vec![B, C]);
+    assert_eq!(requests.usable(), [C], "the peer may have deleted B");
+    assert_eq!(performed(&mut requests, &first), [Outcome::Removed(B)]);
+    let add = next(&mut requests).expect("B is new");
+    assert_eq!((add.source, changes_of(&add.asconf)), (B, vec![Add]));
+}
+
+fn correlations_of(asconf: &Asconf) -> Vec<u32> {
+    let parameters = asconf
+        .requests()
+        .map(|raw| Parameter::decode(raw.expect("whole")));
+    let correlation = |parameter| match parameter {
+        Ok(Parameter::Address { correlation, .. }) => Some(correlation),
+        _ => None,
+    };
+    parameters.filter_map(correlation).collect()
+}
+
+fn changes_of(asconf: &Asconf) -> Vec<AddressAction> {
+    let parameters = asconf
+        .requests()
+        .map(|raw| Parameter::decode(raw.expect("whole")));
+    let action = |parameter| match parameter {
+        Ok(Parameter::Address { action, .. }) => Some(action),
+        _ => None,
+    };
+    parameters.filter_map(action).collect()
 }

@@ -132,6 +132,21 @@ fn parameters_of_dynamic_addresses() {
 }
 
 #[test]
+fn parameters_of_port_pairs() {
+    check(&[0x9A, 1, 0, 4], &Parameter::PortPairsSupported);
+    for (kind, action) in [(1, PairAction::Renew), (2, PairAction::Delete)] {
+        check(
+            &[0xDA, kind, 0, 12, 0, 0, 0, 9, 0, 0, 0, 2],
+            &Parameter::Pair {
+                action,
+                correlation: 9,
+                pair: 2,
+            },
+        );
+    }
+}
+
+#[test]
 fn wrong_lengths_are_refused() {
     for bytes in [
         &[0, 5, 0, 7, 10, 0, 0][..],
@@ -148,6 +163,8 @@ fn wrong_lengths_are_refused() {
         &[0xC0, 3, 0, 6, 0, 0],
         &[0xC0, 5, 0, 4],
         &[0xC0, 6, 0, 12, 0, 0, 0, 9, 0, 0, 0, 9],
+        &[0x9A, 1, 0, 8, 0, 0, 0, 1],
+        &[0xDA, 1, 0, 8, 0, 0, 0, 9],
     ] {
         let raw = Parameters::from_bytes(Bytes::copy_from_slice(bytes))
             .iter()
