@@ -126,18 +126,24 @@ mod system {
             return Entry::None;
         };
         let (len, destination) = (received.bytes, received.address.as_ref().and_then(address));
-        let mut errors = received
-            .cmsgs()
-            .into_iter()
-            .flatten()
-            .filter_map(|message| match message {
-                ControlMessageOwned::Ipv4RecvErr(error, _) | ControlMessageOwned::Ipv6RecvErr(error, _) => {
-                    Some(error)
+        let (mut error, mut source) = (None, None);
+        for message in received.cmsgs().into_iter().flatten() {
+            match message {
+                ControlMessageOwned::Ipv4RecvErr(one, _) | ControlMessageOwned::Ipv6RecvErr(one, _) => {
+                    error = Some(one);
                 }
-                _ => None,
-            });
+                // The address to which the ICMP message came: the source of the packet that it quotes.
+                ControlMessageOwned::Ipv4PacketInfo(info) => {
+                    source = Some(IpAddr::from(info.ipi_addr.s_addr.to_ne_bytes()));
+                }
+                ControlMessageOwned::Ipv6PacketInfo(info) => {
+                    source = Some(IpAddr::from(info.ipi6_addr.s6_addr).to_canonical());
+                }
+                _ => {}
+            }
+        }
         // An entry without this control message may be an ICMP message, and is counted as one.
-        let Some(error) = errors.next() else {
+        let Some(error) = error else {
             return Entry::Icmp(None);
         };
         if error.ee_origin != ICMP && error.ee_origin != ICMPV6 {
@@ -158,6 +164,7 @@ mod system {
             }
             IcmpMessage {
                 kind,
+                source: source.filter(|source| !source.is_unspecified()),
                 destination,
                 quote: quote[..len.min(QUOTE)].to_vec().into(),
             }

@@ -4,7 +4,7 @@
 //! Anybody can send an ICMP message. A message has an effect only if the quoted packet contains the verification tag of an association,
 //! which no host off the path knows: see [`crate::Association::handle_icmp`].
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use anabranch_wire::VerificationTag;
 use anabranch_wire::chunk::kind;
@@ -19,6 +19,8 @@ const INITIATE_TAG: core::ops::Range<usize> = 16..20;
 pub struct IcmpMessage {
     /// The meaning of the message.
     pub kind: IcmpKind,
+    /// The source of the quoted packet, a local address, if the system tells it: it chooses among paths to one address.
+    pub source: Option<IpAddr>,
     /// The destination of the quoted packet: address and UDP port (0 without encapsulation).
     pub destination: SocketAddr,
     /// The beginning of the quoted SCTP packet, without its IP and UDP headers.

@@ -35,6 +35,7 @@ fn quote(packet: &FromEndpoint) -> Vec<u8> {
 fn icmp_to(script: &mut Script, destination: SocketAddr, kind: IcmpKind, quote: &[u8]) -> bool {
     let message = IcmpMessage {
         kind,
+        source: None,
         destination,
         quote: quote.to_vec().into(),
     };

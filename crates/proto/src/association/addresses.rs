@@ -672,17 +672,21 @@ impl Responder for PeerAddresses<'_> {
         {
             return true;
         }
-        // The translator gave the port of another network to this one.
-        while let Some(other) = self.paths.to_port(source) {
-            self.remove(other);
-        }
-        let moves = |path: &PathId| self.paths.path(*path).route.remote.ip() == source.ip();
-        if named.iter().all(moves) {
-            for path in named {
-                self.paths.renew_port(path, source.port());
+        let former = named.first().map(|path| self.paths.path(*path).route.remote);
+        if let Some(former) = former.filter(|former| former.ip() == source.ip()) {
+            // If the translator gave the port of another network to this one, the paths of that network take the former port. Nobody answers
+            // there, so that their next port replaces it.
+            let others = self.paths.all_to_port(source);
+            let others = others.into_iter().map(|path| (path, former.port()));
+            let moved = named.into_iter().map(|path| (path, source.port()));
+            for (path, port) in others.chain(moved) {
+                self.paths.renew_port(path, port);
                 self.tested.push(path);
             }
             return true;
+        }
+        for path in self.paths.all_to_port(source) {
+            self.remove(path);
         }
         let added = self.add(source.ip(), Some(pair));
         if added {

@@ -70,9 +70,7 @@ impl Association {
     }
 
     fn take_icmp(&mut self, now: Timestamp, message: &IcmpMessage) {
-        let mut destination = message.destination;
-        destination.set_ip(destination.ip().to_canonical());
-        let Some(path) = self.paths.find(None, destination) else {
+        let Some(path) = self.paths.quoted(message) else {
             return;
         };
         let Some(quoted) = self.identity.quoted_by(message) else {

@@ -11,6 +11,7 @@ use anabranch_wire::chunk::kind;
 
 use super::candidate_port::CandidatePort;
 use super::{HeartbeatInfo, Path, PathId, Paths};
+use crate::icmp::IcmpMessage;
 use crate::inbound::Inbound;
 use crate::time::Timestamp;
 
@@ -58,6 +59,12 @@ impl Paths {
             .map(|path| path.id)
     }
 
+    /// The paths to this address and port: one from each local address that is used with it.
+    pub(crate) fn all_to_port(&self, remote: SocketAddr) -> Vec<PathId> {
+        let paths = self.present().filter(|path| is_same(path.route.remote, remote));
+        paths.map(|path| path.id).collect()
+    }
+
     /// The paths to the address and port with this name, which is the Correlation ID of the request that added it: one from each local
     /// address that is used with it.
     pub(crate) fn named(&self, name: u32) -> Vec<PathId> {
@@ -89,6 +96,16 @@ impl Paths {
     pub(crate) fn is_from_new_port(&self, inbound: &Inbound) -> bool {
         self.find(inbound.local, inbound.remote)
             .is_some_and(|id| self.keeps_port(id, inbound))
+    }
+
+    /// The path of the packet that an ICMP message quotes. `None` if a path to this address had another port then.
+    pub(crate) fn quoted(&self, message: &IcmpMessage) -> Option<PathId> {
+        let mut remote = message.destination;
+        remote.set_ip(remote.ip().to_canonical());
+        let local = message.source.map(|local| local.to_canonical());
+        let found = self.find(local, remote)?;
+        let has_port = !self.by_port || is_same(self.path(found).route.remote, remote);
+        has_port.then_some(found)
     }
 
     /// The paths to this address, at any port.

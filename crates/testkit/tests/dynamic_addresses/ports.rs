@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_netsim::Packet;
-use anabranch_proto::{AddressEvent, Config, Event, LowerLayer, MultipathMode, PathState};
+use anabranch_proto::{
+    AddressEvent, Config, Event, IcmpKind, IcmpMessage, LowerLayer, MultipathMode, PathId, PathState,
+    PathStats,
+};
 use anabranch_testkit::with;
 use anabranch_wire::cause::Causes;
 use anabranch_wire::chunk::{Abort, Chunk, Heartbeat, HeartbeatAck, kind};
@@ -130,15 +133,54 @@ fn a_port_moves_from_one_network_to_another() {
     after.sort();
     assert_eq!(after, before);
     expect_all(&mut roaming);
-    // One of the two gets a third port: it is a port of its own.
-    roaming.restart_routers(&[WIFI]);
-    send_much(&mut roaming, 300);
+}
+
+// The first network gets the port of the second one, which gets a new one, and the first one fails for a second.
+#[test]
+fn a_pair_is_renewed_at_the_port_of_another_one() {
+    let mut roaming = two_networks(&multipath(MultipathMode::Cmt));
+    roaming.swap_ports(WIFI, MOBILE);
+    roaming.restart_routers(&[MOBILE]);
+    let dead = roaming.now + Duration::from_secs(1);
+    roaming.lose_from(WIFI, dead);
+    for _ in 0..1000 {
+        roaming.send(End::Client, 1000);
+        roaming.send(End::Server, 1000);
+        roaming.run(10 * MS);
+    }
     let mut after = to(&mut roaming);
     after.sort();
     let mut expected = publics(&roaming, &[WIFI, MOBILE]);
     expected.sort();
     assert_eq!(after, expected, "{}", roaming.tail());
+    // The names are right: the second one is removed.
+    roaming.move_to(&[WIFI], true);
+    roaming.run(500 * MS);
+    assert_eq!(to(&mut roaming), publics(&roaming, &[WIFI]));
     expect_all(&mut roaming);
+}
+
+// The first network is dead. The mapping of the second one moves while a heartbeat to its former port is in flight, so that the answer comes from
+// the new port: it does not show that the former one works.
+#[test]
+fn an_answer_from_the_new_port_does_not_speak_for_the_former_one() {
+    let mut roaming = two_networks(&multipath(MultipathMode::Off));
+    let first = roaming.public(WIFI);
+    let dead = roaming.now + Duration::from_secs(20);
+    roaming.lose_from(WIFI, dead);
+    let now = roaming.now;
+    let asked = roaming.association(End::Server).request_heartbeat(now, PathId(1));
+    asked.expect("there is such a path");
+    roaming.run(MS);
+    roaming.restart_routers(&[MOBILE]);
+    for _ in 0..20 {
+        let now = roaming.now;
+        let asked = roaming.association(End::Client).request_heartbeat(now, PathId(1));
+        asked.expect("there is such a path");
+        roaming.run(100 * MS);
+        let paths = roaming.association(End::Server).stats().paths;
+        assert_eq!(Some(paths[0].remote), first, "{}", roaming.tail());
+    }
 }
 
 // Translators that forget a path after 30 s of silence, and a client that sends heartbeats less often.
@@ -463,6 +505,57 @@ fn an_abort_with_the_t_bit_concerns_one_network() {
             send_much(&mut roaming, 100);
             assert!(carry(&mut roaming, End::Client, 2));
             expect_all(&mut roaming);
+        }
+    }
+}
+
+/// A router of one path says that a packet of the end was too large.
+fn too_large(roaming: &mut Roaming, end: End, source: IpAddr, destination: SocketAddr) {
+    let (local, remote) = roaming.association(end).ports();
+    let (_, peer_tag) = roaming.association(end).tags();
+    let header = CommonHeader {
+        source_port: local,
+        destination_port: remote,
+        verification_tag: peer_tag,
+    };
+    let mut bytes = Vec::new();
+    let _ = PacketWriter::new(&mut bytes, header, 1500).finish();
+    let message = IcmpMessage {
+        kind: IcmpKind::TooLarge(Some(700)),
+        source: Some(source),
+        destination,
+        quote: bytes.into(),
+    };
+    let now = roaming.now;
+    roaming.association(end).handle_icmp(now, &message);
+}
+
+// router → ICMP → the client, whose paths differ by its own address; and the server, whose paths differ by the port of the client
+#[test]
+fn an_icmp_message_shrinks_the_packets_of_its_path() {
+    for network in [WIFI, MOBILE] {
+        for end in [End::Client, End::Server] {
+            let mut roaming = two_networks(&multipath(MultipathMode::Cmt));
+            let server = SocketAddr::new(SERVER, 9899);
+            let public = roaming.public(network).expect("a mapping");
+            let (source, destination) = match end {
+                End::Client => (network, server),
+                End::Server => (SERVER, public),
+            };
+            too_large(&mut roaming, end, source, destination);
+            let is_named = |path: &PathStats| match end {
+                End::Client => path.local == Some(network),
+                End::Server => path.remote == public,
+            };
+            for path in roaming.association(end).stats().paths {
+                assert_eq!(path.pmtu == 700, is_named(&path), "{path:?}");
+            }
+            // A port that no path has any more.
+            let mut former = destination;
+            former.set_port(1);
+            let before = roaming.association(end).stats().paths;
+            too_large(&mut roaming, end, source, former);
+            assert_eq!(roaming.association(end).stats().paths, before);
         }
     }
 }

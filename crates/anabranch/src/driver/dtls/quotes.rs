@@ -60,6 +60,7 @@ async fn mtu_after(bench: &Bench, destination: SocketAddr, datagram: &[u8], mtu:
     let shared = bench.ours.shared();
     shared.hub.handle_icmp(vec![IcmpMessage {
         kind: IcmpKind::TooLarge(Some(mtu)),
+        source: None,
         destination,
         quote: Bytes::copy_from_slice(&datagram[..datagram.len().min(64)]),
     }]);

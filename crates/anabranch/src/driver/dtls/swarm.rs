@@ -424,6 +424,7 @@ impl Story {
         let (ms, icmp) = self.net(|net| (net.random.below(most_ms) + 1, std::mem::take(&mut net.icmp)));
         let messages = icmp.into_iter().map(|quote| IcmpMessage {
             kind: IcmpKind::PortUnreachable,
+            source: None,
             destination: Z,
             quote: quote.into(),
         });
