@@ -349,6 +349,23 @@ fn a_replayed_packet_moves_no_path() {
     roaming.expect_complete(End::Client);
 }
 
+// attacker → a recorded HEARTBEAT, from another port → server
+/// The answer on a path of the client would tell the client that its path works, on which the server sends nothing.
+#[test]
+fn a_heartbeat_from_a_new_port_is_not_answered() {
+    let mut roaming = two_networks(&multipath(MultipathMode::Cmt));
+    let is_heartbeat = |packet: &&Packet| kinds(packet) == [kind::HEARTBEAT];
+    let heartbeat = roaming.delivered.iter().find(is_heartbeat).cloned();
+    let mut heartbeat = heartbeat.expect("the client tested its path");
+    for (port, answers) in [(heartbeat.source.port(), 1), (50_000, 0)] {
+        heartbeat.source.set_port(port);
+        let begin = roaming.sent.len();
+        roaming.inject(End::Server, heartbeat.clone());
+        let is_answer = |(.., packet): &&(_, _, Packet)| kinds(packet).contains(&kind::HEARTBEAT_ACK);
+        assert_eq!(roaming.sent[begin..].iter().filter(is_answer).count(), answers);
+    }
+}
+
 // attacker (reads the heartbeat, and answers it) → HEARTBEAT ACK → server
 /// An attacker that reads what goes to its port can answer. The pairs are heard from, so that none is replaced.
 #[test]
