@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use anabranch_netsim::{Ecn, Generator, LinkConfig, LossModel, Node, NodeId, Packet};
 use anabranch_proto::{
-    AssociationId, AssociationState as State, CloseReason, Config, ConnectOptions, Dscp, Event,
-    MultipathMode, PathState, Timestamp, Tsn, VerificationTag,
+    AssociationId, AssociationState as State, CloseReason, Config, ConnectOptions, Dscp,
+    DynamicAddressConfig, Event, MultipathMode, PathState, Timestamp, Tsn, VerificationTag,
 };
 use anabranch_testkit::{
     Ledger, PORT, Pair, Seeds, Setup, Side, Violation, packet_of, sack, shutdown_chunk, state_cookie,
@@ -37,7 +37,7 @@ const REPEATED: Seeds = Seeds {
 };
 
 /// Events that the runs must reach together.
-const MUST_REACH: [&str; 7] = [
+const MUST_REACH: [&str; 8] = [
     "M off the path",
     "M reads",
     "M's own",
@@ -45,6 +45,7 @@ const MUST_REACH: [&str; 7] = [
     "restart",
     "both begin",
     "several paths",
+    "port pairs",
 ];
 
 const M: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 66, 0, 1));
@@ -176,7 +177,10 @@ fn chunks_of(packet: &SctpPacket) -> Vec<Chunk> {
 impl Story {
     fn begin(seed: u64) -> Self {
         let mut random = Generator::of_process(seed, "attacker");
-        let config = random_config(&mut random);
+        let mut config = random_config(&mut random);
+        // A generator of its own leaves the other choices of a seed as they are.
+        let pairs = Generator::of_process(seed, "port pairs").below(2) == 0;
+        config.dynamic_addresses = pairs.then(DynamicAddressConfig::default);
         let paths = 1 + random.below(2) as usize;
         let setup = (0..paths).fold(Setup::new(seed).config(config), |setup, _| {
             setup.path_of(random_link(&mut random), random_link(&mut random))
@@ -219,6 +223,9 @@ impl Story {
         story.reach(if reads { "M reads" } else { "M off the path" });
         if paths > 1 {
             story.reach("several paths");
+        }
+        if pairs {
+            story.reach("port pairs");
         }
         story
     }
