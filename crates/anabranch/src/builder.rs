@@ -21,7 +21,7 @@ use crate::datagram::{Transport, fit_transport};
 use crate::datagram_socket::DatagramSocket;
 #[cfg(feature = "dtls")]
 use crate::driver::fit_dtls;
-use crate::driver::{Hub, Layers, Limits, LinkPlan};
+use crate::driver::{Hub, Layers, Limits, LinkPlan, OpenSocket};
 use crate::dscp;
 use crate::endpoint::Endpoint;
 use crate::error::BindError;
@@ -31,6 +31,7 @@ use crate::interfaces::Interfaces;
 use crate::observe::Observers;
 #[cfg(feature = "qlog")]
 use crate::observe::Qlog;
+use crate::path_source::{Host, PathSource, PathSourceError};
 use crate::socket::{GivenSocket, Socket, reachable_types};
 use crate::system_socket::SystemSocket;
 
@@ -253,7 +254,8 @@ impl EndpointBuilder {
 
     /// Follows the addresses of this host while associations last (RFC 5061): when an interface or a route changes, each association with
     /// `Config::dynamic_addresses` moves to the address from which the system now sends to its peer. While the old address still works,
-    /// nothing is interrupted. Needs a socket on an unspecified address. Linux only.
+    /// nothing is interrupted. Needs a socket on an unspecified address, or [`EndpointBuilder::bind_paths`], whose paths follow the host in
+    /// any case: an interface may then appear later. Linux only.
     pub fn watch_interfaces(mut self, watches: bool) -> Self {
         self.watches_interfaces = watches;
         self
@@ -283,7 +285,74 @@ impl EndpointBuilder {
         self.prepare(locals.len())?;
         let sockets = self.open_all(locals)?;
         let interfaces = self.watched_interfaces(locals)?;
-        self.start(sockets, interfaces)
+        self.start(stay(sockets), Vec::new(), interfaces)
+    }
+
+    /// Binds a socket on each address of these interfaces and addresses, bound to its interface where the system can, all with this UDP port
+    /// (0 takes any free port). Each association has a path from each of them, and follows them: an address that appears joins, and one
+    /// that the host loses leaves at once. [`Endpoint::connect`] begins at the first address that reaches the peer, unless
+    /// `Config::path_pairs` names another one. Must be called within a tokio runtime. Linux only, except for addresses.
+    ///
+    /// It sets `Config::local_addresses`, and `Config::dynamic_addresses` if it is not set. With
+    /// [`EndpointBuilder::watch_interfaces`], an interface need not exist yet.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use anabranch::{Config, Endpoint, MultipathMode, PathSource};
+    ///
+    /// let mut config = Config::default().with_fast_failover();
+    /// config.multipath.mode = MultipathMode::Cmt;
+    /// let builder = Endpoint::builder().config(config);
+    /// let endpoint = builder.bind_paths(&["wlan0".into(), "wwan0".into()], 0)?;
+    /// let association = endpoint.connect("203.0.113.5:9899", 7).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`BindError`]; [`BindError::Path`] if an interface does not exist, or no address does.
+    pub fn bind_paths(mut self, sources: &[PathSource], port: u16) -> Result<Endpoint, BindError> {
+        if !self.watches_interfaces {
+            sources.iter().try_for_each(PathSource::check)?;
+        }
+        let host = Host::read(sources).map_err(PathSourceError::System)?;
+        let mut addresses = host.addresses_of_all(sources, &[]);
+        // Binding reports an address that the host does not have, unless the application expects it later.
+        addresses.extend(sources.iter().filter_map(|source| match source {
+            PathSource::Address(address) if !self.watches_interfaces && !host.has(*address) => Some(*address),
+            _ => None,
+        }));
+        if addresses.is_empty() {
+            return Err(PathSourceError::NoAddress.into());
+        }
+        self.config.local_addresses.clone_from(&addresses);
+        self.config.dynamic_addresses.get_or_insert_default();
+        self.prepare(addresses.len())?;
+        let devices: Vec<_> = addresses
+            .iter()
+            .map(|address| host.interface_of(*address))
+            .collect();
+        let locals: Vec<_> = addresses
+            .iter()
+            .map(|address| SocketAddr::new(*address, port))
+            .collect();
+        let named = addresses.iter().zip(&devices);
+        let named = named.filter_map(|(address, device)| Some((*address, device.as_ref()?.0.to_owned())));
+        self.interfaces.extend(named);
+        let sockets = match self.open_all(&locals) {
+            // Linux before 5.7 lets only privileged programs bind to an interface. The routes then choose it.
+            Err(BindError::Interface { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+                self.interfaces.clear();
+                self.open_all(&locals)
+            }
+            opened => opened,
+        }?;
+        let indices = devices.into_iter().map(|device| device.map(|(_, index)| index));
+        let sockets = sockets.into_iter().zip(indices);
+        let sockets = sockets
+            .map(|(socket, device)| OpenSocket::new(socket, device, true))
+            .collect();
+        let interfaces = Interfaces::open().map_err(BindError::Watch)?;
+        self.start(sockets, sources.to_vec(), Some(interfaces))
     }
 
     /// Uses this socket, which moves datagrams as the application wants: through a tunnel, a relay, or an emulated network. ICMP messages
@@ -313,7 +382,7 @@ impl EndpointBuilder {
         }
         self.prepare(1)?;
         let socket = GivenSocket::new(socket).map_err(BindError::Resolve)?;
-        self.start(vec![Socket::Given(socket)], None)
+        self.start(stay(vec![Socket::Given(socket)]), Vec::new(), None)
     }
 }
 
@@ -339,8 +408,14 @@ impl EndpointBuilder {
         Ok(())
     }
 
-    fn start(mut self, sockets: Vec<Socket>, interfaces: Option<Interfaces>) -> Result<Endpoint, BindError> {
-        self.config.limit_address_types(reachable_types(&sockets));
+    fn start(
+        mut self,
+        sockets: Vec<OpenSocket>,
+        sources: Vec<PathSource>,
+        interfaces: Option<Interfaces>,
+    ) -> Result<Endpoint, BindError> {
+        self.config
+            .limit_address_types(reachable_types(sockets.iter().map(|socket| &**socket)));
         let seed = match self.seed {
             Some(seed) => seed,
             None => {
@@ -377,6 +452,8 @@ impl EndpointBuilder {
             Layers {
                 links: self.links,
                 interfaces,
+                sources,
+                moves: self.watches_interfaces,
                 #[cfg(feature = "dtls")]
                 dtls: self.dtls,
             },
@@ -449,6 +526,12 @@ fn open(
             _ => BindError::Bind { address, source },
         }
     })
+}
+
+/// Sockets that last as long as the endpoint.
+fn stay(sockets: Vec<Socket>) -> Vec<OpenSocket> {
+    let open = |socket| OpenSocket::new(socket, None, false);
+    sockets.into_iter().map(open).collect()
 }
 
 fn is_about_interface(error: &io::Error) -> bool {

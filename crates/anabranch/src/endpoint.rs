@@ -1,8 +1,6 @@
 //! The endpoint: its sockets, its SCTP ports, and connecting and accepting associations.
 
-#[cfg(feature = "link")]
-use std::net::IpAddr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -19,7 +17,7 @@ use crate::driver::{Hub, Origin};
 use crate::dscp;
 use crate::error::{ConnectError, ListenError};
 use crate::lock::lock;
-use crate::socket::{Socket, reachable_types};
+use crate::socket::reachable_types;
 
 /// UDP (or raw IP) sockets that carry any number of associations, connected or accepted. Cheap to clone.
 ///
@@ -63,7 +61,8 @@ impl Endpoint {
     /// The local address and UDP port of every socket.
     #[must_use]
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
-        self.handle.hub.sockets.iter().map(Socket::local).collect()
+        let sockets = self.handle.hub.sockets.all();
+        sockets.iter().map(|socket| socket.local()).collect()
     }
 
     /// Accepts associations on this SCTP port, 1 to 65,535, from now on. An endpoint may listen on several ports.
@@ -137,7 +136,8 @@ impl Endpoint {
             .await
             .map_err(ConnectError::Resolve)?;
         let reachable = |address: &SocketAddr| {
-            hub.sockets
+            let sockets = hub.sockets.all();
+            sockets
                 .iter()
                 .any(|socket| socket.reaches(address.ip().to_canonical()))
         };
@@ -151,7 +151,7 @@ impl Endpoint {
             if hub.has_dtls() {
                 fit_dtls(config).map_err(ConnectError::DtlsLimit)?;
             }
-            config.limit_address_types(reachable_types(&hub.sockets));
+            config.limit_address_types(reachable_types(hub.sockets.all().iter().map(|socket| &***socket)));
             config.validate()?;
             dscp::check(config.dscp)?;
         }
@@ -160,6 +160,7 @@ impl Endpoint {
             // The INIT waits for this handshake. It begins before the endpoint's lock is taken, because that is cryptography.
             hub.connect_dtls(remote);
         }
+        self.begin_at_sources(remote, &mut options);
         let shared = {
             let mut registry = lock(&hub.registry);
             let config = options.config.as_ref().unwrap_or(registry.core.config());
@@ -192,6 +193,23 @@ impl Endpoint {
             }
             Err(reason) => Err(ConnectError::Refused { remote, port, reason }),
         }
+    }
+
+    /// If the endpoint has sources of paths, lists the addresses that they have now, and begins at the first that reaches the peer.
+    fn begin_at_sources(&self, remote: SocketAddr, options: &mut ConnectOptions) {
+        let hub = &self.handle.hub;
+        if hub.following.sources().is_empty() {
+            return;
+        }
+        let addresses = hub.source_addresses();
+        let config = options.config.take();
+        let mut config = config.unwrap_or_else(|| lock(&hub.registry).core.config().clone());
+        if options.local_address.is_none() && config.paired_with(remote.ip()).is_none() {
+            let reaches = |address: &&IpAddr| address.is_ipv4() == remote.ip().to_canonical().is_ipv4();
+            options.local_address = addresses.iter().find(reaches).copied();
+        }
+        config.local_addresses = addresses;
+        options.config = Some(config);
     }
 
     /// Closes the endpoint gracefully: it accepts no more associations, shuts every association down at the same time

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use anabranch_proto::wire::cause::{Cause, Causes};
 use anabranch_proto::{CloseReason, ConfigError, StreamId};
 
+use crate::path_source::PathSourceError;
+
 /// Why an endpoint could not be bound.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -35,6 +37,9 @@ pub enum BindError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// No path can begin where [`EndpointBuilder::bind_paths`](crate::EndpointBuilder::bind_paths) was told.
+    #[error(transparent)]
+    Path(#[from] PathSourceError),
     /// An endpoint that follows the addresses of the host is bound to one of them.
     #[error(
         "to watch interfaces, bind an unspecified address such as 0.0.0.0 and not {0}, which the host may lose"

@@ -1,12 +1,19 @@
-//! The addresses of this host, and notices of their changes: rtnetlink(7). Linux only; other systems report nothing.
+//! The interfaces and addresses of this host, and notices of their changes: rtnetlink(7). Linux only; other systems report nothing.
 
 use std::io;
 use std::net::IpAddr;
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::Interfaces;
+pub(crate) use linux::{Interfaces, addresses, default_routes, index, names, preferred_source};
 #[cfg(not(target_os = "linux"))]
-pub(crate) use other::Interfaces;
+pub(crate) use other::{Interfaces, addresses, default_routes, index, names, preferred_source};
+
+/// An address of an interface that is up and has a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HostAddress {
+    pub(crate) interface: String,
+    pub(crate) address: IpAddr,
+}
 
 /// The addresses of all interfaces of this host that are up, without loopback and IPv6 link-local addresses. Linux only.
 ///
@@ -22,19 +29,29 @@ pub fn host_addresses() -> io::Result<Vec<IpAddr>> {
 #[cfg(target_os = "linux")]
 mod linux {
     use std::io;
-    use std::net::IpAddr;
+    use std::net::{IpAddr, SocketAddr};
     use std::os::fd::AsRawFd;
 
     use nix::ifaddrs::getifaddrs;
-    use nix::net::if_::InterfaceFlags;
-    use nix::sys::socket::{AddressFamily, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, socket};
+    use nix::net::if_::{InterfaceFlags, if_nameindex, if_nametoindex};
+    use nix::sys::socket::{
+        AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send, socket,
+    };
+    use socket2::{Domain, Socket, Type};
     use tokio::net::UdpSocket;
+
+    use super::HostAddress;
+    use crate::routes;
 
     /// Links, and the addresses and routes of IPv4 and IPv6: `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV4_ROUTE`,
     /// `RTMGRP_IPV6_IFADDR`, `RTMGRP_IPV6_ROUTE` (linux/rtnetlink.h).
     const GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
     /// Room for one message of the system; the rest of a longer one is not needed.
     const MESSAGE: usize = 4096;
+    /// Room for one part of a list of routes: the system sends at most 32 KiB.
+    const ROUTES: usize = 32 << 10;
+    /// Addresses for documentation (RFC 5737, RFC 3849): the system looks up a route to them, and nothing is sent.
+    const ELSEWHERE: [&str; 2] = ["192.0.2.1:9", "[2001:db8::1]:9"];
 
     /// Reports changes of interfaces, addresses and routes.
     #[derive(Debug)]
@@ -68,23 +85,89 @@ mod linux {
     }
 
     pub(super) fn host_addresses() -> io::Result<Vec<IpAddr>> {
-        let up = |flags: InterfaceFlags| {
+        let wanted = |flags: InterfaceFlags| {
             flags.contains(InterfaceFlags::IFF_UP) && !flags.contains(InterfaceFlags::IFF_LOOPBACK)
         };
-        let all = getifaddrs()?.filter(|one| up(one.flags));
+        Ok(listed(wanted)?.map(|one| one.address).collect())
+    }
+
+    /// The addresses of interfaces that are up and have a link, without IPv6 link-local addresses.
+    pub(crate) fn addresses() -> io::Result<Vec<HostAddress>> {
+        let both = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING;
+        Ok(listed(move |flags| flags.contains(both))?.collect())
+    }
+
+    fn listed(wanted: impl Fn(InterfaceFlags) -> bool) -> io::Result<impl Iterator<Item = HostAddress>> {
+        let all = getifaddrs()?.filter(move |one| wanted(one.flags));
         let addresses = all.filter_map(|one| {
             let address = one.address?;
             let v4 = address.as_sockaddr_in().map(|one| IpAddr::from(one.ip()));
-            v4.or_else(|| address.as_sockaddr_in6().map(|one| IpAddr::from(one.ip())))
+            let address = v4.or_else(|| address.as_sockaddr_in6().map(|one| IpAddr::from(one.ip())))?;
+            Some(HostAddress {
+                interface: one.interface_name,
+                address,
+            })
         });
         let link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
-        Ok(addresses.filter(|ip| !link_local(ip)).collect())
+        Ok(addresses.filter(move |one| !link_local(&one.address)))
+    }
+
+    /// The names of all interfaces.
+    pub(crate) fn names() -> io::Result<Vec<String>> {
+        let names = if_nameindex()?;
+        let name = |one: &nix::net::if_::Interface| one.name().to_string_lossy().into_owned();
+        Ok(names.iter().map(name).collect())
+    }
+
+    /// The number that the system gave an interface: another one if the interface is removed and added again.
+    pub(crate) fn index(name: &str) -> Option<u32> {
+        if_nametoindex(name).ok()
+    }
+
+    /// The source address that the system chooses for packets that leave by this interface.
+    pub(crate) fn preferred_source(name: &str, is_ipv4: bool) -> Option<IpAddr> {
+        let [v4, v6] = ELSEWHERE;
+        let to: SocketAddr = if is_ipv4 { v4 } else { v6 }.parse().ok()?;
+        let socket = Socket::new(Domain::for_address(to), Type::DGRAM, None).ok()?;
+        socket.bind_device(Some(name.as_bytes())).ok()?;
+        socket.connect(&to.into()).ok()?;
+        Some(socket.local_addr().ok()?.as_socket()?.ip())
+    }
+
+    /// The names of the interfaces with a default route in any table, the one with the lowest metric first.
+    pub(crate) fn default_routes() -> io::Result<Vec<String>> {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let fd = socket(
+            AddressFamily::Netlink,
+            SockType::Raw,
+            flags,
+            SockProtocol::NetlinkRoute,
+        )?;
+        send(fd.as_raw_fd(), &routes::request(), MsgFlags::empty())?;
+        let (mut found, mut buffer) = (Vec::new(), vec![0; ROUTES]);
+        loop {
+            let len = recv(fd.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
+            if routes::read(&buffer[..len], &mut found) {
+                break;
+            }
+        }
+        found.sort_by_key(|(metric, _)| *metric);
+        let mut names: Vec<String> = Vec::new();
+        for (_, index) in found {
+            let name = nix::net::if_::if_indextoname(index);
+            let name = name.ok().and_then(|name| name.into_string().ok());
+            names.extend(name.filter(|name| !names.contains(name)));
+        }
+        Ok(names)
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 mod other {
     use std::io;
+    use std::net::IpAddr;
+
+    use super::HostAddress;
 
     #[derive(Debug)]
     pub(crate) struct Interfaces(());
@@ -97,5 +180,25 @@ mod other {
         pub(crate) async fn changed(&self) {
             std::future::pending().await
         }
+    }
+
+    pub(crate) fn addresses() -> io::Result<Vec<HostAddress>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn names() -> io::Result<Vec<String>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn index(_name: &str) -> Option<u32> {
+        None
+    }
+
+    pub(crate) fn preferred_source(_name: &str, _is_ipv4: bool) -> Option<IpAddr> {
+        None
+    }
+
+    pub(crate) fn default_routes() -> io::Result<Vec<String>> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }

@@ -79,10 +79,13 @@ mod lock;
 mod message;
 mod observe;
 mod offload_socket;
+mod path_source;
 mod pool;
 mod readers;
 #[cfg(any(feature = "capture", feature = "qlog"))]
 mod record_file;
+#[cfg(target_os = "linux")]
+mod routes;
 mod scheduling;
 mod senders;
 mod socket;
@@ -132,6 +135,7 @@ pub use into_message::IntoMessage;
 pub use linked_socket::LinkedSocket;
 pub use message::Message;
 pub use offload_socket::OffloadSocket;
+pub use path_source::{PathSource, PathSourceError};
 pub use stream::{ByteStream, StreamHandle};
 
 /// The registered UDP port of SCTP over UDP (RFC 6951 §4.1).

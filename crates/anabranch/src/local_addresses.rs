@@ -1,10 +1,51 @@
-//! Dynamic addresses (RFC 5061), for an association's handle.
+//! Paths and dynamic addresses (RFC 5061), for an association's handle.
 
 use std::net::IpAddr;
 
-use anabranch_proto::AddressError;
+use anabranch_proto::{AddressError, PathStats};
 
 use crate::association::Association;
+use crate::path_source::{PathSource, PathSourceError};
+
+/// Paths while the association lasts.
+impl Association {
+    /// Adds paths that begin at an address of this host or at a network interface, and follows it: if an address appears, it has a path one
+    /// round trip later; if the host loses it, its paths are removed at once. The endpoint opens a socket on each address, bound to the
+    /// interface where the system can. The paths that the association has stay, and are followed too.
+    ///
+    /// Both endpoints need `Config::dynamic_addresses`. [`crate::Event::Addresses`] and [`crate::Event::PathChanged`] report the results.
+    ///
+    /// ```no_run
+    /// # async fn example(association: anabranch::Association) -> Result<(), Box<dyn std::error::Error>> {
+    /// association.add_path("wwan0")?;
+    /// for path in association.paths() {
+    ///     println!("{:?} to {}: {:?}", path.local, path.remote, path.state);
+    /// }
+    /// association.remove_path("wwan0")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`PathSourceError`]; nothing was changed then.
+    pub fn add_path(&self, source: impl Into<PathSource>) -> Result<(), PathSourceError> {
+        self.shared().add_source(source.into())
+    }
+
+    /// Removes the paths that begin there, except those that another source of the association has too.
+    ///
+    /// # Errors
+    /// See [`PathSourceError`]: above all, an association keeps one local address.
+    pub fn remove_path(&self, source: impl Into<PathSource>) -> Result<(), PathSourceError> {
+        self.shared().remove_source(&source.into())
+    }
+
+    /// The paths that the association has now, with their state and counters: those of [`Association::stats`].
+    #[must_use]
+    pub fn paths(&self) -> Vec<PathStats> {
+        self.stats().paths
+    }
+}
 
 /// Local addresses. Both endpoints need `Config::dynamic_addresses`. [`crate::Event::Addresses`] reports the results.
 ///

@@ -65,6 +65,13 @@ impl Socket {
         }
     }
 
+    pub(crate) fn system(&self) -> Option<&SystemSocket> {
+        match self {
+            Self::System(socket) => Some(socket),
+            Self::Given(_) => None,
+        }
+    }
+
     /// The number of datagrams that one call can send.
     pub(crate) fn max_segments(&self) -> usize {
         match self {
@@ -175,8 +182,8 @@ impl Socket {
 }
 
 /// The IP versions with which one of these sockets can send.
-pub(crate) fn reachable_types(sockets: &[Socket]) -> AddressTypes {
-    let reach = |address: IpAddr| sockets.iter().any(|socket| socket.reaches(address));
+pub(crate) fn reachable_types<'a>(sockets: impl Iterator<Item = &'a Socket> + Clone) -> AddressTypes {
+    let reach = |address: IpAddr| sockets.clone().any(|socket| socket.reaches(address));
     AddressTypes {
         ipv4: reach(Ipv4Addr::UNSPECIFIED.into()),
         ipv6: reach(Ipv6Addr::UNSPECIFIED.into()),
@@ -202,7 +209,7 @@ mod tests {
             )
         };
         let reach = |sockets: &[Socket]| {
-            let types = reachable_types(sockets);
+            let types = reachable_types(sockets.iter());
             (types.ipv4, types.ipv6)
         };
         let (v4, v6, both) = (

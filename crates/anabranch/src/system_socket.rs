@@ -40,6 +40,34 @@ impl SystemSocket {
         only_v6: bool,
         interface: Option<&str>,
     ) -> io::Result<Self> {
+        Self::open_with(address, transport, only_v6, interface, false)
+    }
+
+    /// Opens a socket on one address while other sockets have the same port, possibly on all addresses. The system gives a packet to the
+    /// socket that fits best.
+    pub(crate) fn open_beside(
+        others: &[&Self],
+        address: SocketAddr,
+        transport: Transport,
+        interface: Option<&str>,
+    ) -> io::Result<Self> {
+        // Only during this call: another program could share the port too.
+        others
+            .iter()
+            .for_each(|socket| share_port(&SockRef::from(&socket.io), true));
+        let opened = Self::open_with(address, transport, true, interface, true);
+        let all = others.iter().copied().chain(opened.as_ref().ok());
+        all.for_each(|socket| share_port(&SockRef::from(&socket.io), false));
+        opened
+    }
+
+    fn open_with(
+        address: SocketAddr,
+        transport: Transport,
+        only_v6: bool,
+        interface: Option<&str>,
+        shares_port: bool,
+    ) -> io::Result<Self> {
         let domain = Domain::for_address(address);
         let (kind, protocol, bound) = match transport {
             Transport::Udp => (Type::DGRAM, Protocol::UDP, address),
@@ -52,6 +80,9 @@ impl SystemSocket {
         }
         if let Some(name) = interface {
             bind_device(&socket, name)?;
+        }
+        if shares_port {
+            share_port(&socket, true);
         }
         socket.bind(&bound.into())?;
         socket.set_nonblocking(true)?;
@@ -273,6 +304,15 @@ impl Failures {
         }
     }
 }
+
+/// Lets sockets of this program have the same port. If the system refuses, `bind` reports it.
+#[cfg(unix)]
+fn share_port(socket: &socket2::Socket, shares: bool) {
+    let _ = socket.set_reuse_port(shares);
+}
+
+#[cfg(not(unix))]
+fn share_port(_socket: &socket2::Socket, _shares: bool) {}
 
 #[cfg(any(target_os = "android", target_os = "linux"))]
 fn bind_device(socket: &socket2::Socket, name: &str) -> io::Result<()> {

@@ -12,6 +12,8 @@ mod captured;
 mod failover;
 #[path = "namespaces/hosts.rs"]
 mod hosts;
+#[path = "namespaces/interfaces.rs"]
+mod interfaces;
 #[path = "namespaces/moves.rs"]
 mod moves;
 #[path = "namespaces/multipath.rs"]

@@ -116,11 +116,11 @@ impl Target {
         carry.mobility.apply(&mut config);
         carry.authenticate.apply(&mut config)?;
         wish.schedule.apply(&mut config)?;
-        let locals = carry.paths.apply_to_client(&mut config, remote.ip())?;
+        let watches = carry.mobility.watches();
+        let begin = carry.paths.apply_to_client(&mut config, remote.ip(), watches)?;
         carry.congestion.apply(&mut config)?;
-        let locals: Vec<_> = locals.into_iter().map(|local| local.with_port(0)).collect();
         let encryption = carry.encrypt.prepare()?;
-        let endpoint = carry.bind(&locals, config, encryption, observe, wish.max_joined_message)?;
+        let endpoint = carry.bind(&begin, 0, config, encryption, observe, wish.max_joined_message)?;
         let attempt = timeout(self.timeout, endpoint.connect(remote, self.port));
         let attempt = tokio::select! {
             attempt = attempt => attempt,
@@ -247,7 +247,10 @@ impl Client {
         if let Some(refused) = carry.mobility.refused(&self.association.stats().extensions) {
             note(format!("note: {refused}"));
         }
-        match carry.paths.judge(&self.association.stats()) {
+        match carry
+            .paths
+            .judge(&self.association.stats(), carry.mobility.watches())
+        {
             Ok(remark) => {
                 if let Some(remark) = remark {
                     note(format!("note: {remark}"));

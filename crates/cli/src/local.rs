@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::local_address::LocalAddress;
 use crate::mobility::Mobility;
 use crate::options::{Carry, Observe, TransportKind};
+use crate::paths::Begin;
 
 const LOCAL: &str = "Local address and ports";
 
@@ -61,25 +62,24 @@ impl Local {
         Mobility::apply_to_server(&mut config);
         encryption.apply_to_server(&mut config);
         carry.authenticate.apply(&mut config)?;
-        carry.paths.apply_to_server(&mut config)?;
+        let begin = carry
+            .paths
+            .apply_to_server(&mut config, carry.mobility.watches())?;
         carry.congestion.apply(&mut config)?;
-        let bind_all = |addresses: &[LocalAddress]| {
-            let sockets = addresses.iter();
+        let bind_at = |begin: &Begin| {
             carry.bind(
-                &sockets
-                    .map(|address| address.with_port(self.udp_port))
-                    .collect::<Vec<_>>(),
+                begin,
+                self.udp_port,
                 config.clone(),
                 encryption.clone(),
                 observe,
                 max_joined_message,
             )
         };
-        let locals = carry.paths.locals();
-        if !locals.is_empty() {
-            return bind_all(&locals);
+        if let Some(begin) = begin {
+            return bind_at(&begin);
         }
-        let bind = |address| bind_all(&[address]);
+        let bind = |address: LocalAddress| bind_at(&address.into());
         match (self.bind, carry.transport) {
             (Some(address), _) => bind(address),
             // A raw socket serves one version of IP only.

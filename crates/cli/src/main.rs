@@ -21,6 +21,7 @@ mod mobility;
 mod negotiated;
 mod options;
 mod output;
+mod path_arg;
 mod paths;
 mod reliability;
 mod scheduling;

@@ -10,8 +10,9 @@ use crate::options::CARRY;
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Mobility {
     /// Keep associations when the addresses of this host change, for example from Wi-Fi to a mobile network (RFC 5061, Linux
-    /// only). `listen` and `perf server` always accept the changes of their peers
-    #[arg(long, help_heading = CARRY, conflicts_with = "path")]
+    /// only). With --path, a path leaves and joins as this host loses and gets its address, and an interface may appear
+    /// later. `listen` and `perf server` always accept the changes of their peers
+    #[arg(long, help_heading = CARRY, )]
     watch_interfaces: bool,
 }
 
@@ -26,6 +27,10 @@ impl Mobility {
     /// Applies the option to a listener's settings. The peers decide whether to change their addresses.
     pub(crate) fn apply_to_server(config: &mut Config) {
         config.dynamic_addresses = Some(DynamicAddressConfig::default());
+    }
+
+    pub(crate) fn watches(&self) -> bool {
+        self.watch_interfaces
     }
 
     pub(crate) fn build(&self, builder: EndpointBuilder) -> EndpointBuilder {

@@ -1,10 +1,13 @@
 //! Options that several subcommands share, and the endpoint they describe.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
-use anabranch::{BindError, Config, Dscp, DtlsLimit, Endpoint, EndpointBuilder, LinkConfig, Transport};
+use anabranch::{
+    BindError, Config, Dscp, DtlsLimit, Endpoint, EndpointBuilder, LinkConfig, PathSource, PathSourceError,
+    Transport,
+};
 use clap::{Arg, Args, ValueEnum, ValueHint};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -16,7 +19,7 @@ use crate::encryption::{Encrypt, Encryption};
 use crate::failure::Failure;
 use crate::mobility::Mobility;
 use crate::output::{self, Output};
-use crate::paths::PathArgs;
+use crate::paths::{Begin, PathArgs};
 use crate::reliability::Offer;
 
 /// The heading of [`Observe`] in `--help`. Each argument names it: on the struct, it would also apply to the arguments that are
@@ -176,10 +179,11 @@ pub(crate) struct Carry {
 }
 
 impl Carry {
-    /// Binds the endpoint that the options describe, on each of these addresses.
+    /// Binds the endpoint that the options describe, with this UDP port.
     pub(crate) fn bind(
         &self,
-        locals: &[SocketAddr],
+        begin: &Begin,
+        port: u16,
         mut config: Config,
         encryption: Encryption,
         observe: &Observe,
@@ -194,34 +198,38 @@ impl Carry {
             .config(config)
             .transport(transport)
             .max_joined_message(max_joined_message);
-        builder = self.mobility.build(self.with_links(builder, locals)?);
-        builder = encryption.build(builder);
-        observe
-            .record(builder)
-            .bind_all(locals)
-            .map_err(|error| self.explain(&error))
+        builder = self.mobility.build(self.with_links(builder, begin)?);
+        builder = observe.record(encryption.build(builder));
+        let bound = match begin {
+            Begin::At(locals) => {
+                let locals: Vec<_> = locals.iter().map(|local| local.with_port(port)).collect();
+                builder.bind_all(&locals)
+            }
+            Begin::Follow(sources) => builder.bind_paths(sources, port),
+        };
+        bound.map_err(|error| self.explain(&error))
     }
 
     /// One link for all paths, or one for each.
-    fn with_links(
-        &self,
-        builder: EndpointBuilder,
-        locals: &[SocketAddr],
-    ) -> Result<EndpointBuilder, Failure> {
+    fn with_links(&self, builder: EndpointBuilder, begin: &Begin) -> Result<EndpointBuilder, Failure> {
+        let locals: Vec<IpAddr> = match begin {
+            Begin::At(locals) => locals.iter().map(|local| local.ip).collect(),
+            Begin::Follow(sources) => sources.iter().filter_map(address).collect(),
+        };
         match &self.link[..] {
             [] => Ok(builder),
             [link] => Ok(builder.link(link.clone(), self.seed)),
             links if links.len() == locals.len() => {
-                let each = locals.iter().zip(links);
+                let each = locals.into_iter().zip(links);
                 Ok(each.fold(builder, |builder, (local, link)| {
-                    builder.path_link(local.ip(), link.clone(), self.seed)
+                    builder.path_link(local, link.clone(), self.seed)
                 }))
             }
             links => Err(Failure::new(format!(
                 "--link is given {} times, but --path names {} local addresses: give --link once, for all packets, or \
                  once for each local address",
                 links.len(),
-                self.paths.locals().len()
+                locals.len()
             ))),
         }
     }
@@ -246,8 +254,22 @@ impl Carry {
                     address.ip()
                 ))
             }
+            BindError::Path(PathSourceError::UnknownInterface { name, existing }) => Failure::new(format!(
+                "--path {name}: this machine has no network interface of this name, only {}; give one of them, or add \
+                 --watch-interfaces to wait for {name}",
+                existing.join(", ")
+            )),
+            BindError::Path(error) => Failure::new(format!("--path: {error}")),
             other => bind_failure(other),
         }
+    }
+}
+
+/// The address of a path that begins at one.
+fn address(source: &PathSource) -> Option<IpAddr> {
+    match source {
+        PathSource::Address(address) => Some(*address),
+        _ => None,
     }
 }
 

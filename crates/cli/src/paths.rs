@@ -1,63 +1,32 @@
 //! Several paths on the command line (`docs/MULTIPATH.md`, `docs/PATHS.md`): their addresses, and concurrent multipath transfer.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use anabranch::{
     AckRouting, AssociationStats, Config, CoupledControl, DynamicAddressConfig, MultipathMode, PathPair,
-    PathScheduler, PathState, PathStats, RetransmissionPolicy,
+    PathScheduler, PathSource, PathState, RetransmissionPolicy,
 };
 use clap::{Args, ValueEnum};
 
 use crate::failure::Failure;
 use crate::local_address::LocalAddress;
+use crate::path_arg::{self, Local, PathArg};
 
 const HEADING: &str = "Several paths";
 
-/// A path that `--path` names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PathArg {
-    /// An address of this machine.
-    pub(crate) local: LocalAddress,
-    /// The peer's address at the other end of the path.
-    remote: Option<IpAddr>,
+/// Where the paths of an endpoint begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Begin {
+    /// At these addresses of this machine, which stay.
+    At(Vec<LocalAddress>),
+    /// At these interfaces and addresses, as they come and go.
+    Follow(Vec<PathSource>),
 }
 
-impl fmt::Display for PathArg {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.local)?;
-        self.remote.map_or(Ok(()), |remote| write!(f, ",{remote}"))
+impl From<LocalAddress> for Begin {
+    fn from(address: LocalAddress) -> Self {
+        Self::At(vec![address])
     }
-}
-
-fn path(text: &str) -> Result<PathArg, String> {
-    let address = |text: &str, what: &str| {
-        let address = text.parse::<LocalAddress>().map_err(|problem| {
-            format!("{what} must be an IP address, as in --path 10.0.0.1,10.0.0.2: {problem}")
-        })?;
-        if address.ip.is_unspecified() || address.ip.is_multicast() {
-            return Err(format!(
-                "{what} must be the address of one interface, not {address}"
-            ));
-        }
-        Ok(address)
-    };
-    let (local, remote) = match text.split_once(',') {
-        Some((local, remote)) => (local, Some(address(remote, "REMOTE")?)),
-        None => (text, None),
-    };
-    let local = address(local, "LOCAL")?;
-    if remote.is_some_and(|remote| remote.ip.is_ipv4() != local.ip.is_ipv4()) {
-        return Err(
-            "LOCAL and REMOTE must both be IPv4 or both IPv6: give --path once for each IP version"
-                .to_owned(),
-        );
-    }
-    if remote.is_some_and(|remote| !remote.shares_zone(local)) {
-        return Err("LOCAL and REMOTE must have the same interface".to_owned());
-    }
-    let remote = remote.map(|remote| remote.ip);
-    Ok(PathArg { local, remote })
 }
 
 /// Whether the sender uses several paths at once.
@@ -187,11 +156,13 @@ impl From<Coupling> for CoupledControl {
 /// The paths of an association, and how the sender uses them.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct PathArgs {
-    /// Use a path from this local address to this address of the peer; once for each path. Several paths may lead to one REMOTE,
-    /// also from behind address translators. A link-local address has its interface (fe80::1%eth0). HOST is the REMOTE of
-    /// the first --path without REMOTE; for the other paths, the subnets decide. A listener takes LOCAL only. With two or
-    /// more paths, a failed path is left after 200 ms instead of 1 s
-    #[arg(long, help_heading = HEADING, value_name = "LOCAL[,REMOTE]", value_parser = path)]
+    /// Use a path from this local address to this address of the peer; once for each path. LOCAL may be the name of an
+    /// interface (wlan0), whose addresses are followed as they come and go, or auto: each interface with a default route
+    /// (both Linux only). Several paths may lead to one REMOTE, also from behind address translators. A link-local address
+    /// has its interface (fe80::1%eth0). HOST is the REMOTE of the first --path without REMOTE; for the other paths, the
+    /// subnets decide. A listener takes LOCAL only. With two or more paths, a failed path is left after 200 ms instead of
+    /// 1 s
+    #[arg(long, help_heading = HEADING, value_name = "LOCAL[,REMOTE]", value_parser = path_arg::parse)]
     path: Vec<PathArg>,
     /// Paths that this sender uses: off (primary path and failover, RFC 9260), cmt (concurrent multipath transfer) or eca
     /// (ECA-SCTP; cmt if the peer does not offer it) [default: off; listener: eca]
@@ -232,9 +203,9 @@ impl PathArgs {
     /// The local addresses of --path without duplicates.
     pub(crate) fn locals(&self) -> Vec<LocalAddress> {
         let mut locals = Vec::new();
-        for path in &self.path {
-            if !locals.contains(&path.local) {
-                locals.push(path.local);
+        for local in self.path.iter().filter_map(|path| path.local.address()) {
+            if !locals.contains(&local) {
+                locals.push(local);
             }
         }
         locals
@@ -242,10 +213,10 @@ impl PathArgs {
 
     /// Whether a --path has this local address.
     pub(crate) fn names(&self, local: IpAddr) -> bool {
-        self.path.iter().any(|path| path.local.ip == local)
+        self.locals().iter().any(|path| path.ip == local)
     }
 
-    fn apply(&self, config: &mut Config, mode: Mode) -> Result<(), Failure> {
+    fn apply(&self, config: &mut Config, mode: Mode, follows: bool) -> Result<(), Failure> {
         for (flag, given) in [
             ("--path-scheduler", self.path_scheduler.is_some()),
             ("--retransmission", self.retransmission.is_some()),
@@ -260,7 +231,7 @@ impl PathArgs {
         if self.ack_routing.is_some() && mode != Mode::Eca {
             return Err(Failure::new("--ack-routing needs ECA-SCTP: add --multipath eca"));
         }
-        if self.path.len() > 1 || self.at_once() {
+        if self.path.len() > 1 || follows || self.at_once() {
             *config = config.clone().with_fast_failover();
         }
         config.local_addresses = self.locals().iter().map(|local| local.ip).collect();
@@ -279,26 +250,53 @@ impl PathArgs {
         Ok(())
     }
 
-    /// Applies the options to a client's settings; returns the local addresses to bind.
+    /// Where the paths begin; `None` without --path. With `watches`, addresses come and go too.
+    pub(crate) fn begin(&self, watches: bool) -> Result<Option<Begin>, Failure> {
+        let is_interface = |path: &PathArg| path.local.address().is_none();
+        if self.path.is_empty() {
+            return Ok(None);
+        }
+        if !watches && !self.path.iter().any(is_interface) {
+            return Ok(Some(Begin::At(self.locals())));
+        }
+        let is_link_local = |path: &&PathArg| {
+            let address = path.local.address();
+            address.is_some_and(|address| matches!(address.ip, IpAddr::V6(ip) if ip.is_unicast_link_local()))
+        };
+        if let Some(path) = self.path.iter().find(is_link_local) {
+            return Err(Failure::new(format!(
+                "--path {path} is link-local, and such addresses are not followed: give no interface by name, and leave \
+                 --watch-interfaces out"
+            )));
+        }
+        Ok(Some(Begin::Follow(
+            self.path.iter().map(|path| path.local.source()).collect(),
+        )))
+    }
+
+    /// Applies the options to a client's settings; returns where to bind.
     pub(crate) fn apply_to_client(
         &self,
         config: &mut Config,
         host: IpAddr,
-    ) -> Result<Vec<LocalAddress>, Failure> {
-        self.apply(config, self.multipath.unwrap_or(Mode::Off))?;
-        if let ([only], true) = (&self.path[..], self.at_once()) {
+        watches: bool,
+    ) -> Result<Begin, Failure> {
+        let begin = self.begin(watches)?;
+        let follows = matches!(begin, Some(Begin::Follow(_)));
+        self.apply(config, self.multipath.unwrap_or(Mode::Off), follows)?;
+        if let ([only], true, false) = (&self.path[..], self.at_once(), follows) {
             return Err(Failure::new(format!(
                 "--multipath {} needs two paths, but only --path {only} is given: give --path once for each path",
                 self.mode_name()
             )));
         }
-        if self.path.is_empty() {
+        let Some(begin) = begin else {
             let any: IpAddr = match host {
                 IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
                 IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
             };
-            return Ok(vec![any.into()]);
-        }
+            return Ok(LocalAddress::from(any).into());
+        };
         for (index, path) in self.path.iter().enumerate() {
             if self.path[..index].contains(path) {
                 return Err(Failure::new(format!(
@@ -306,52 +304,57 @@ impl PathArgs {
                 )));
             }
         }
-        let pairs = self.path.iter().filter_map(|path| {
-            let remote = path.remote?;
-            Some(PathPair {
-                local: path.local.ip,
-                remote,
-            })
-        });
+        let pair = |path: &PathArg, remote| {
+            let local = path.local.address()?.ip;
+            Some(PathPair { local, remote })
+        };
+        let pairs = self.path.iter().filter_map(|path| pair(path, path.remote?));
         config.path_pairs = pairs.collect();
         // A translator before an address hides it: the peer is told of the address by a packet from there.
-        if self.path.len() > 1 {
+        if self.path.len() > 1 || follows {
             config.dynamic_addresses = Some(DynamicAddressConfig::default());
         }
-        if config.paired_with(host).is_none() {
-            let free = |path: &&PathArg| path.remote.is_none() && path.local.ip.is_ipv4() == host.is_ipv4();
-            let first = self.path.iter().find(free).ok_or_else(|| {
+        // The endpoint begins at the first path that has an address now.
+        if config.paired_with(host).is_none() && !follows {
+            let free = |path: &&PathArg| {
+                let local = path.local.address();
+                path.remote.is_none() && local.is_some_and(|local| local.ip.is_ipv4() == host.is_ipv4())
+            };
+            let first = self.path.iter().find(free).and_then(|path| pair(path, host));
+            config.path_pairs.push(first.ok_or_else(|| {
                 Failure::new(format!(
                     "no --path leads to HOST {host}, to which the INIT is sent: give a --path with an {} LOCAL, and with \
                      ,{host} or without REMOTE",
                     if host.is_ipv4() { "IPv4" } else { "IPv6" }
                 ))
-            })?;
-            config.path_pairs.push(PathPair {
-                local: first.local.ip,
-                remote: host,
-            });
+            })?);
         }
-        Ok(self.locals())
+        Ok(begin)
     }
 
-    /// Applies the options to a listener's settings.
-    pub(crate) fn apply_to_server(&self, config: &mut Config) -> Result<(), Failure> {
+    /// Applies the options to a listener's settings; returns where to bind, `None` without --path.
+    pub(crate) fn apply_to_server(
+        &self,
+        config: &mut Config,
+        watches: bool,
+    ) -> Result<Option<Begin>, Failure> {
         if let Some(path) = self.path.iter().find(|path| path.remote.is_some()) {
             return Err(Failure::new(format!(
                 "--path {path}: a listener takes LOCAL only: give --path {}; peers announce their own addresses",
-                path.local
+                path.local.source()
             )));
         }
+        let begin = self.begin(watches)?;
+        let follows = matches!(begin, Some(Begin::Follow(_)));
         // A client may add networks to a server with one address. Each peer chooses how it sends, so the listener offers ECA-SCTP.
-        self.apply(config, self.multipath.unwrap_or(Mode::Eca))?;
+        self.apply(config, self.multipath.unwrap_or(Mode::Eca), follows)?;
         // A dead path of several is left at its first timeout; with one path this changes nothing.
         config.retransmissions.potentially_failed_max_retrans = Some(0);
-        Ok(())
+        Ok(begin)
     }
 
     /// Compares the association's paths with the options: an error, or a note.
-    pub(crate) fn judge(&self, stats: &AssociationStats) -> Result<Option<String>, Failure> {
+    pub(crate) fn judge(&self, stats: &AssociationStats, watches: bool) -> Result<Option<String>, Failure> {
         let remotes: Vec<String> = stats
             .paths
             .iter()
@@ -366,7 +369,15 @@ impl PathArgs {
                  of its addresses, or leave REMOTE out"
             )));
         }
-        if self.at_once() && stats.paths.len() < 2 {
+        let follows = matches!(self.begin(watches)?, Some(Begin::Follow(_)));
+        if follows && !stats.extensions.dynamic_addresses {
+            return Ok(Some(
+                "the peer does not offer dynamic addresses (RFC 5061): paths are those of set-up, and a network that appears \
+                 later is not used"
+                    .to_owned(),
+            ));
+        }
+        if self.at_once() && stats.paths.len() < 2 && !follows {
             return Err(Failure::new(format!(
                 "--multipath {}: the peer announced only {told}, so there is only one path; start the peer with --path \
                  for each of its addresses",
@@ -378,8 +389,11 @@ impl PathArgs {
                 "the peer does not offer ECA-SCTP; --multipath cmt is used instead".to_owned(),
             ));
         }
-        let used = |path: &&PathArg| stats.paths.iter().any(|one| one.local == Some(path.local.ip));
-        let unused = self.path.iter().find(|path| !used(path));
+        let used = |path: &&PathArg| {
+            let local = path.local.address();
+            local.is_none_or(|local| stats.paths.iter().any(|one| one.local == Some(local.ip)))
+        };
+        let unused = self.path.iter().find(|path| !used(path)).filter(|_| !follows);
         Ok(unused.map(|path| {
             format!(
                 "--path {path} is not used: no address that the peer announced ({told}) has this version of IP"
@@ -387,24 +401,44 @@ impl PathArgs {
         }))
     }
 
-    /// A warning at the end if packets from a local address of `--path` never came through.
+    /// A warning at the end if a `--path` never carried anything, with the reason.
     pub(crate) fn unused(&self, stats: &AssociationStats) -> Option<String> {
-        let works = |path: &&PathArg| {
-            let local = Some(path.local.ip);
-            let is_one = |one: &PathStats| one.local == local && one.state != PathState::Unconfirmed;
-            stats.paths.iter().any(is_one)
-        };
-        let unused = self.path.iter().find(|path| !works(path))?;
-        let reason = if stats.extensions.dynamic_addresses {
-            "the peer answered no heartbeat from there, and no request to add the address"
-        } else {
-            "the peer answered no heartbeat from there, and it cannot be told of the address that an address translator gives it (RFC 5061)"
-        };
-        Some(format!(
-            "--path {unused} carried nothing: {reason}; check that the network works, with `ip route get HOST from {}`",
-            unused.local.ip
-        ))
+        self.path.iter().find_map(|path| why_unused(path, stats))
     }
+}
+
+/// Why packets from this `--path` never came through; `None` if they did.
+fn why_unused(path: &PathArg, stats: &AssociationStats) -> Option<String> {
+    let addresses = path.local.source().addresses().unwrap_or_default();
+    let of = |local: &IpAddr| {
+        let local = *local;
+        stats.paths.iter().filter(move |one| one.local == Some(local))
+    };
+    let works = |local: &&IpAddr| of(local).any(|one| one.state != PathState::Unconfirmed);
+    let is_silent = |local: &&IpAddr| of(local).next().is_some() && !works(local);
+    let silent = match &path.local {
+        Local::Interfaces(source) if addresses.is_empty() => {
+            return Some(if *source == PathSource::DefaultRoutes {
+                "--path auto: no interface has a default route and an address now".to_owned()
+            } else {
+                format!("--path {path} has no path at the end: the interface is down, or has no address")
+            });
+        }
+        // One path from each interface must work, whichever version of IP it has.
+        Local::Interfaces(PathSource::DefaultRoutes) => addresses.iter().find(is_silent),
+        _ if addresses.iter().any(|local| works(&local)) => None,
+        _ => addresses.first(),
+    }?;
+    let reason = if of(silent).next().is_none() {
+        "no address of the peer has the same version of IP"
+    } else if stats.extensions.dynamic_addresses {
+        "the peer answered no heartbeat from there, and no request to add the address"
+    } else {
+        "the peer answered no heartbeat from there, and it cannot be told of the address that an address translator gives it (RFC 5061)"
+    };
+    Some(format!(
+        "--path {path} carried nothing: {reason}; check that the network works, with `ip route get HOST from {silent}`"
+    ))
 }
 
 #[cfg(test)]
@@ -426,16 +460,19 @@ mod tests {
         let line = Line::parse_from(["anabranch", "--path", "fe80::1%lo,fe80::2%lo"]);
         let locals = line
             .paths
-            .apply_to_client(&mut config, "fe80::2".parse().unwrap());
+            .apply_to_client(&mut config, "fe80::2".parse().unwrap(), false);
         let Ok(locals) = locals else {
             panic!("the path leads there")
         };
-        assert_eq!(locals, ["fe80::1%lo".parse().unwrap()]);
+        assert_eq!(locals, Begin::At(vec!["fe80::1%lo".parse().unwrap()]));
         let [local, remote] = ["fe80::1", "fe80::2"].map(|address| address.parse().unwrap());
         assert_eq!(config.local_addresses, [local]);
         assert_eq!(config.path_pairs, [PathPair { local, remote }]);
-        let wrong = path("fe80::1%lo,fe80::2%1000000").unwrap_err();
-        assert!(wrong.contains("same interface"), "{wrong}");
+        let line = Line::parse_from(["anabranch", "--path", "fe80::1%lo", "--path", "lo"]);
+        assert!(
+            line.paths.begin(false).is_err(),
+            "such addresses are not followed"
+        );
     }
 
     #[test]
@@ -443,9 +480,10 @@ mod tests {
         let paths = |text: &[&str]| {
             let line = ["anabranch"].into_iter().chain(text.iter().copied());
             let mut config = Config::default();
-            let applied = Line::parse_from(line)
-                .paths
-                .apply_to_client(&mut config, [10, 0, 0, 9].into());
+            let applied =
+                Line::parse_from(line)
+                    .paths
+                    .apply_to_client(&mut config, [10, 0, 0, 9].into(), false);
             applied.map(|_| config).map_err(|failure| format!("{failure:?}"))
         };
         let [one, two, remote] = ["10.0.0.1", "10.0.1.1", "10.0.0.9"].map(|address| address.parse().unwrap());
@@ -464,7 +502,7 @@ mod tests {
         let mode = |line: &[&str]| {
             let mut config = Config::default();
             let line = [&["anabranch"], line].concat();
-            let applied = Line::parse_from(line).paths.apply_to_server(&mut config);
+            let applied = Line::parse_from(line).paths.apply_to_server(&mut config, false);
             assert!(applied.is_ok());
             // The timers of one path stay as they are.
             let plain = config.rto == Config::default().rto;
@@ -478,13 +516,46 @@ mod tests {
     }
 
     #[test]
+    fn interfaces_are_followed_and_addresses_if_asked() {
+        let [address, name] = [PathSource::from([10, 0, 0, 1]), PathSource::from("wlan0")];
+        for (line, watches, follows) in [
+            (&["--path", "10.0.0.1"][..], false, None),
+            (&["--path", "10.0.0.1"], true, Some(vec![address.clone()])),
+            (
+                &["--path", "10.0.0.1", "--path", "wlan0"],
+                false,
+                Some(vec![address, name]),
+            ),
+            (
+                &["--path", "auto", "--multipath", "cmt"],
+                false,
+                Some(vec![PathSource::DefaultRoutes]),
+            ),
+        ] {
+            let line = Line::parse_from(["anabranch"].into_iter().chain(line.iter().copied()));
+            let mut config = Config::default();
+            let begin = line
+                .paths
+                .apply_to_client(&mut config, [10, 0, 0, 9].into(), watches);
+            let begin = begin.map_err(|failure| format!("{failure:?}")).unwrap();
+            assert_eq!(config.dynamic_addresses.is_some(), follows.is_some());
+            let expected = follows.map_or(
+                LocalAddress::from(IpAddr::from([10, 0, 0, 1])).into(),
+                Begin::Follow,
+            );
+            assert_eq!(begin, expected);
+        }
+    }
+
+    #[test]
     fn options_left_out_keep_the_defaults_and_given_ones_are_set() {
         let of = |more: &[&str]| {
             let line = [&["anabranch", "--path", "10.0.0.1", "--path", "10.0.1.1"], more].concat();
             let mut config = Config::default();
-            let applied = Line::parse_from(line)
-                .paths
-                .apply_to_client(&mut config, [10, 0, 0, 2].into());
+            let applied =
+                Line::parse_from(line)
+                    .paths
+                    .apply_to_client(&mut config, [10, 0, 0, 2].into(), false);
             assert!(applied.is_ok(), "{more:?}");
             config.multipath
         };

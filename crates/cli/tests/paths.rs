@@ -292,6 +292,50 @@ fn a_server_with_one_address_has_several_paths() {
 }
 
 #[test]
+fn an_interface_is_a_path_by_its_name() {
+    let listener = ready(anabranch(&[
+        "listen",
+        "--json",
+        "--udp-port",
+        "0",
+        "--path",
+        "lo",
+    ]));
+    let file = common::directory("interface").join("file");
+    std::fs::write(&file, vec![7; 30_000]).unwrap();
+    let second = ours(1);
+    let both = ["--path", "lo", "--path", &second, "--multipath", "cmt"];
+    for (more, paths) in [
+        (&both[..2], 1),
+        (&both, 2),
+        (&["--path", &second, "--watch-interfaces"], 1),
+        (&["--path", "lo", "--path", "usb9", "--watch-interfaces"], 1),
+    ] {
+        let mut args = vec!["send", "127.0.0.1", file.to_str().unwrap(), "--json"];
+        args.extend(["--udp-port", &listener.udp_port]);
+        let output = run(&[&args, more].concat());
+        let said = text(&output.stderr);
+        assert!(output.status.success(), "{more:?}: {said}");
+        let sent = event(&records(&text(&output.stdout)), "summary").clone();
+        assert_eq!(sent["complete"], true, "{sent}");
+        // The interface may have an IPv6 address too.
+        let v4 = |path: &&Value| {
+            path["local"]
+                .as_str()
+                .is_some_and(|local| local.starts_with("127."))
+        };
+        assert_eq!(
+            sent["paths"].as_array().unwrap().iter().filter(v4).count(),
+            paths,
+            "{sent}"
+        );
+        let awaited =
+            said.contains("--path usb9 has no path at the end: the interface is down, or has no address");
+        assert_eq!(awaited, more.contains(&"usb9"), "{said}");
+    }
+}
+
+#[test]
 fn one_path_may_be_ipv4_and_another_ipv6() {
     let ipv4 = theirs(9, 0);
     let listener = ready(anabranch(&[
@@ -436,7 +480,19 @@ fn mistakes_are_explained() {
         ),
         (
             &["ping", "127.0.0.1", "--path", "here"],
-            "LOCAL must be an IP address",
+            "--path here: this machine has no network interface of this name, only lo",
+        ),
+        (
+            &["ping", "127.0.0.1", "--path", "10.0.0"],
+            "LOCAL must be an IP address, the name of an interface, or auto",
+        ),
+        (
+            &["ping", "127.0.0.1", "--path", "here", "--watch-interfaces"],
+            "the interfaces are down or have no address",
+        ),
+        (
+            &["ping", "127.0.0.1", "--path", "lo,127.0.0.1"],
+            "leave it out after an interface",
         ),
         (
             &["ping", "127.0.0.1", "--path", "10.0.0.1:9899"],

@@ -13,11 +13,11 @@ use bytes::Bytes;
 
 use super::hub::Shared;
 use super::inbox::{Input, Taken};
+use super::sockets::OpenSocket;
 use super::state::{Aftermath, State};
 use crate::datagram::Outgoing;
 use crate::lock::lock;
 use crate::senders::Place;
-use crate::socket::Socket;
 
 /// Limit of send errors in a row. Then other tasks run.
 const MAX_ERRORS: usize = 16;
@@ -342,7 +342,7 @@ impl Shared {
     }
 }
 
-async fn writable(socket: Option<&Socket>) {
+async fn writable(socket: Option<Arc<OpenSocket>>) {
     if let Some(socket) = socket {
         socket.writable().await;
     }

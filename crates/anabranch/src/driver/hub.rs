@@ -19,14 +19,16 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::dtls_layer::{Bond, DtlsLayer, Origin};
+use super::following::Following;
 use super::inbox::{Inbox, Input, Taken};
 use super::link_layer::{LinkLayer, LinkPlan};
+use super::sockets::{OpenSocket, Sockets};
 use super::state::State;
 use crate::datagram::{Datagram, Outgoing, Transport};
 use crate::interfaces::Interfaces;
 use crate::lock::lock;
 use crate::observe::{Observers, Watched};
-use crate::socket::Socket;
+use crate::path_source::PathSource;
 
 /// Waits until the endpoint's tasks have to end.
 pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
@@ -59,9 +61,10 @@ const SURELY_FITS: usize = 1232;
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) registry: Mutex<Registry>,
-    pub(crate) sockets: Vec<Socket>,
+    pub(crate) sockets: Sockets,
     pub(crate) transport: Transport,
     pub(crate) limits: Limits,
+    pub(crate) following: Following,
     /// The codepoint of answers to packets without an association.
     dscp: Dscp,
     pub(super) link: Option<LinkLayer>,
@@ -72,7 +75,7 @@ pub(crate) struct Hub {
     pub(crate) acceptable: Notify,
     /// The last association was removed.
     pub(crate) idle: Notify,
-    stop: watch::Sender<bool>,
+    pub(super) stop: watch::Sender<bool>,
 }
 
 /// One association, shared by its handles, its task and its endpoint.
@@ -107,13 +110,14 @@ impl Shared {
         origin: Origin,
     ) -> Self {
         let max_datagrams = hub.max_datagrams();
+        let sources = hub.following.sources().to_vec();
         let bond = Bond::new(core.remote_address(), origin);
         Self {
             hub,
             id,
             bond,
             watched,
-            state: Mutex::new(State::new(core)),
+            state: Mutex::new(State::new(core, sources)),
             waiting: AtomicUsize::new(0),
             inbox: Mutex::default(),
             max_datagrams,
@@ -200,6 +204,10 @@ impl Touched {
 pub(crate) struct Layers {
     pub(crate) links: Vec<LinkPlan>,
     pub(crate) interfaces: Option<Interfaces>,
+    /// Where the paths of all associations begin.
+    pub(crate) sources: Vec<PathSource>,
+    /// Each association without such sources moves to the address of the route to its peer.
+    pub(crate) moves: bool,
     #[cfg(feature = "dtls")]
     pub(crate) dtls: Option<anabranch_dtls::DtlsConfig>,
 }
@@ -208,7 +216,7 @@ impl Hub {
     pub(crate) fn start(
         core: anabranch_proto::Endpoint,
         observers: Observers,
-        sockets: Vec<Socket>,
+        sockets: Vec<OpenSocket>,
         transport: Transport,
         limits: Limits,
         layers: Layers,
@@ -227,9 +235,10 @@ impl Hub {
         };
         let hub = Arc::new(Self {
             registry: Mutex::new(registry),
-            sockets,
+            sockets: Sockets::new(sockets),
             transport,
             limits,
+            following: Following::new(layers.sources, layers.moves),
             dscp,
             link: LinkLayer::open(layers.links),
             observers,
@@ -242,8 +251,8 @@ impl Hub {
             idle: Notify::new(),
             stop: watch::Sender::new(false),
         });
-        for index in 0..hub.sockets.len() {
-            tokio::spawn(Arc::clone(&hub).receive(index, hub.stop.subscribe()));
+        for socket in hub.sockets.all().iter() {
+            hub.start_receiving(Arc::clone(socket));
         }
         if hub.link.is_some() {
             tokio::spawn(Arc::clone(&hub).carry(hub.stop.subscribe()));
@@ -252,7 +261,7 @@ impl Hub {
             tokio::spawn(Arc::clone(&hub).keep_dtls(hub.stop.subscribe()));
         }
         if let Some(interfaces) = layers.interfaces {
-            tokio::spawn(Arc::clone(&hub).watch_interfaces(interfaces, hub.stop.subscribe()));
+            hub.start_following(interfaces);
         }
         hub
     }
@@ -267,7 +276,12 @@ impl Hub {
 
     /// The number of datagrams that fit into one batch.
     pub(crate) fn max_datagrams(&self) -> usize {
-        self.sockets.iter().map(Socket::max_segments).max().unwrap_or(1)
+        let sockets = self.sockets.all();
+        sockets
+            .iter()
+            .map(|socket| socket.max_segments())
+            .max()
+            .unwrap_or(1)
     }
 
     #[cfg(feature = "link")]
@@ -286,20 +300,21 @@ impl Hub {
     }
 
     /// The socket for a batch: the socket on its source address, otherwise the first socket that can reach the destination.
-    pub(crate) fn socket_for(&self, outgoing: &Outgoing) -> Option<&Socket> {
-        let own = |socket: &&Socket| Some(socket.local().ip()) == outgoing.source;
-        let reaches = |socket: &&Socket| socket.reaches(outgoing.destination.ip());
-        self.sockets
-            .iter()
-            .find(own)
-            .or_else(|| self.sockets.iter().find(reaches))
+    pub(crate) fn socket_for(&self, outgoing: &Outgoing) -> Option<Arc<OpenSocket>> {
+        self.sockets.choose(outgoing.source, outgoing.destination.ip())
+    }
+
+    /// Starts the task that receives from a socket, until the socket or the endpoint is closed.
+    pub(super) fn start_receiving(self: &Arc<Self>, socket: Arc<OpenSocket>) {
+        tokio::spawn(Arc::clone(self).receive(socket, self.stop.subscribe()));
     }
 
     /// The address of the socket from which the system's routing table would send to `remote`: other sockets are on other
     /// networks. If the table's address belongs to no socket, as on loopback, the first specified address of a socket. `None` if
     /// fewer than two sockets reach `remote`.
     pub(crate) fn local_address_towards(&self, remote: SocketAddr) -> Option<IpAddr> {
-        let reaching = || self.sockets.iter().filter(|socket| socket.reaches(remote.ip()));
+        let sockets = self.sockets.all();
+        let reaching = || sockets.iter().filter(|socket| socket.reaches(remote.ip()));
         if reaching().count() < 2 {
             return None;
         }

@@ -78,7 +78,7 @@ impl Hub {
             if self.handle_batch(
                 datagrams,
                 std::convert::identity,
-                self.sockets[0].local(),
+                self.sockets.all()[0].local(),
                 &mut touched,
             ) {
                 tokio::task::yield_now().await;

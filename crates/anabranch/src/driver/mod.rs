@@ -10,7 +10,8 @@
 //! * Each association has a task that handles its inbox, keeps its timers, sends the application's messages, and waits while
 //!   a socket is full (`association.rs`).
 //! * The in-process link, if there is one, has a task that takes packets out of the link when they are due (`link.rs`).
-//! * If the application wishes, a task follows the addresses of the host (`follow.rs`).
+//! * If the application wishes, a task follows the addresses of the host (`follow.rs`), and opens and closes the sockets of paths
+//!   (`sockets.rs`).
 //! * When the endpoint is closed and its last association has ended, a task waits while a peer may still need an answer, and
 //!   then ends the tasks of the sockets and of the link.
 //!
@@ -18,6 +19,9 @@
 //! takes only locks that come later in this order, so that a thread with the endpoint's lock never waits for the work of an
 //! association. Under the endpoint's lock, packets are only routed, and INITs and COOKIE ECHOs of peers without an
 //! association are answered; the length of the packet limits this work.
+//!
+//! Two locks are outside of this order: the turn of `follow.rs` comes before that of an association, and the lock of the list of sockets
+//! comes last.
 //!
 //! With DTLS, the locks of its layer come after all of these: first that of the associations by peer, then one of a connection, of
 //! the table of connections (the crate `anabranch-dtls`), or of memory that is kept. Under the lock of a connection only its
@@ -39,6 +43,7 @@ mod dtls_layer;
 mod dtls_layer;
 mod events;
 mod follow;
+mod following;
 mod hub;
 mod inbox;
 #[cfg(feature = "link")]
@@ -54,6 +59,7 @@ mod link_layer;
 mod receive;
 #[cfg(feature = "dtls")]
 mod sent_marks;
+mod sockets;
 mod state;
 
 pub(crate) use dtls_layer::Origin;
@@ -61,4 +67,5 @@ pub(crate) use dtls_layer::Origin;
 pub(crate) use dtls_layer::fit_dtls;
 pub(crate) use hub::{Hub, Layers, Limits, Shared};
 pub(crate) use link_layer::LinkPlan;
+pub(crate) use sockets::OpenSocket;
 pub(crate) use state::State;

@@ -11,7 +11,9 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::hub::{Hub, Touched, stopped};
+use super::sockets::OpenSocket;
 use crate::datagram::{Datagram, ReceiveBuffers};
+use crate::socket::Socket;
 use crate::system_socket::{Failure, Failures};
 
 /// Limit of system calls in a row. Then other tasks run.
@@ -20,18 +22,19 @@ const CALLS_IN_A_ROW: usize = 8;
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl Hub {
-    pub(super) async fn receive(self: Arc<Self>, index: usize, mut stop: watch::Receiver<bool>) {
+    pub(super) async fn receive(self: Arc<Self>, socket: Arc<OpenSocket>, mut stop: watch::Receiver<bool>) {
         let mut buffers = ReceiveBuffers::new();
         let mut touched = Touched::default();
         loop {
             tokio::select! {
-                () = self.sockets[index].readable() => {}
+                () = socket.readable() => {}
+                () = socket.closed() => return,
                 () = stopped(&mut stop) => return,
             }
-            self.receive_icmp(index).await;
+            self.receive_icmp(&socket).await;
             let mut failures = Failures::default();
             for _ in 0..CALLS_IN_A_ROW {
-                match self.receive_batch(index, &mut buffers, &mut touched) {
+                match self.receive_batch(&socket, &mut buffers, &mut touched) {
                     Ok(false) => failures = Failures::default(),
                     // The associations with full inboxes run first.
                     Ok(true) => {
@@ -41,7 +44,7 @@ impl Hub {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) => {
                         // An error that an ICMP message about a sent packet caused needs no pause.
-                        if failures.judge(self.sockets[index].icmp_count()) != Failure::MayBePending {
+                        if failures.judge(socket.icmp_count()) != Failure::MayBePending {
                             tracing::debug!(%error, "receiving failed");
                             tokio::time::sleep(PAUSE).await;
                             break;
@@ -53,9 +56,9 @@ impl Hub {
         }
     }
 
-    async fn receive_icmp(&self, index: usize) {
+    async fn receive_icmp(&self, socket: &Socket) {
         loop {
-            let (messages, more) = self.sockets[index].take_icmp();
+            let (messages, more) = socket.take_icmp();
             if !messages.is_empty() {
                 self.handle_icmp(messages);
             }
@@ -101,11 +104,10 @@ impl Hub {
 
     fn receive_batch(
         self: &Arc<Self>,
-        index: usize,
+        socket: &Socket,
         buffers: &mut ReceiveBuffers,
         touched: &mut Touched,
     ) -> io::Result<bool> {
-        let socket = &self.sockets[index];
         socket.try_recv(buffers)?;
         let datagrams = (0..buffers.filled()).flat_map(|buffer| socket.datagrams(buffers, buffer));
         let keep = |payload: &[u8]| buffers.pool.copy(payload);

@@ -9,12 +9,15 @@ use super::inbox::Input;
 use crate::datagram::Outgoing;
 use crate::error::RecvError;
 use crate::message::{Joiner, Message, Next};
+use crate::path_source::PathSource;
 use crate::readers::Readers;
 use crate::senders::Senders;
 
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) core: Box<anabranch_proto::Association>,
+    /// Where the paths begin, if the addresses of the host are followed.
+    pub(crate) sources: Vec<PathSource>,
     /// The current batch of packets; it stays here while the socket is full.
     pub(super) buffer: Vec<u8>,
     pub(super) blocked: Option<(PathId, Outgoing)>,
@@ -54,9 +57,10 @@ pub(super) struct Aftermath {
 }
 
 impl State {
-    pub(super) fn new(core: Box<anabranch_proto::Association>) -> Self {
+    pub(super) fn new(core: Box<anabranch_proto::Association>, sources: Vec<PathSource>) -> Self {
         Self {
             core,
+            sources,
             buffer: Vec::new(),
             blocked: None,
             armed: None,

@@ -12,13 +12,13 @@ use crate::bed::{Bed, LIMIT, wait_until};
 use crate::failover::{receiving, sending};
 use crate::transfer::{PORT, Progress, receive_all, send_all};
 
-const UDP_PORT: u16 = 9899;
+pub(crate) const UDP_PORT: u16 = 9899;
 const MIB: u64 = 1 << 20;
-const SERVER: [u8; 4] = [10, 83, 9, 2];
-const MOBILE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 83, 2, 2));
+pub(crate) const SERVER: [u8; 4] = [10, 83, 9, 2];
+pub(crate) const MOBILE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 83, 2, 2));
 
 /// The client `a` with devices `wifi` and `mobile`, a router behind each, and the server `z`.
-fn bed(test: &'static str, translated: bool) -> Option<Bed> {
+pub(crate) fn bed(test: &'static str, translated: bool) -> Option<Bed> {
     let bed = Bed::build(test, &["a", "r1", "r2", "z"], &["nft"])?;
     for (router, device, client, wan, server) in
         [("r1", "wifi", 1, "wan1", 9), ("r2", "mobile", 2, "wan2", 8)]
