@@ -14,8 +14,9 @@ use crate::interfaces::{self, HostAddress};
 /// ```
 /// use anabranch::PathSource;
 ///
-/// let sources = [PathSource::from("wlan0"), PathSource::from([192, 168, 1, 20])];
-/// assert_eq!(sources[1].to_string(), "192.168.1.20");
+/// assert_eq!(PathSource::from("wlan0"), PathSource::Interface("wlan0".to_owned()));
+/// assert_eq!(PathSource::from("192.168.1.20"), PathSource::Address([192, 168, 1, 20].into()));
+/// assert_eq!(PathSource::from("auto"), PathSource::DefaultRoutes);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -28,12 +29,15 @@ pub enum PathSource {
     DefaultRoutes,
 }
 
+/// The text of [`PathSource::DefaultRoutes`].
+const AUTO: &str = "auto";
+
 impl fmt::Display for PathSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(address) => address.fmt(f),
             Self::Interface(name) => f.write_str(name),
-            Self::DefaultRoutes => f.write_str("auto"),
+            Self::DefaultRoutes => f.write_str(AUTO),
         }
     }
 }
@@ -51,9 +55,13 @@ impl From<[u8; 4]> for PathSource {
 }
 
 impl From<&str> for PathSource {
-    /// The name of an interface.
-    fn from(name: &str) -> Self {
-        Self::Interface(name.to_owned())
+    /// Reads an address, `auto` for [`PathSource::DefaultRoutes`], or the name of an interface.
+    fn from(text: &str) -> Self {
+        match text.parse() {
+            Ok(address) => Self::Address(address),
+            Err(_) if text == AUTO => Self::DefaultRoutes,
+            Err(_) => Self::Interface(text.to_owned()),
+        }
     }
 }
 

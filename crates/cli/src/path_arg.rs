@@ -7,8 +7,6 @@ use anabranch::PathSource;
 
 use crate::local_address::LocalAddress;
 
-/// The value that stands for each interface with a default route.
-const AUTO: &str = "auto";
 /// Longest name of an interface on Linux, in bytes (`IFNAMSIZ` less the final zero).
 const LONGEST_NAME: usize = 15;
 
@@ -83,11 +81,9 @@ pub(crate) fn parse(text: &str) -> Result<PathArg, String> {
     })
 }
 
-/// The interfaces, if the text cannot be meant as an address: addresses have colons, or digits and dots alone.
+/// The interfaces, `auto` for those with a default route, if the text cannot be meant as an address: addresses have colons, or digits and
+/// dots alone.
 fn interfaces(text: &str) -> Option<PathSource> {
-    if text == AUTO {
-        return Some(PathSource::DefaultRoutes);
-    }
     let is_name = !text.is_empty()
         && text.len() <= LONGEST_NAME
         && !text.contains([':', '/', '%'])

@@ -212,6 +212,20 @@ impl Association {
         Ok(set.map_err(Failure::from)?)
     }
 
+    /// Adds paths from an address, an interface, or each default route.
+    fn add_path(&self, source: &str) -> PyResult<()> {
+        Ok(self.association.get()?.add_path(source).map_err(Failure::from)?)
+    }
+
+    /// Removes them.
+    fn remove_path(&self, source: &str) -> PyResult<()> {
+        Ok(self
+            .association
+            .get()?
+            .remove_path(source)
+            .map_err(Failure::from)?)
+    }
+
     fn request_heartbeat(&self, path: u8) -> PyResult<()> {
         let requested = self.association.get()?.request_heartbeat(PathId(path));
         Ok(requested.map_err(Failure::from)?)

@@ -70,6 +70,7 @@ classes! {
     anabranch::ShutdownError: |_error| "ClosedError";
     anabranch::SchedulingError: |_error| "SettingError";
     anabranch::PathRequestError: |_error| "PathError";
+    anabranch::PathSourceError: |_error| "PathError";
     anabranch::ReconfigurationError: |_error| "ReconfigurationError";
     anabranch::CertificateError: |_error| "CertificateError";
     anabranch::FingerprintError: |_error| "CertificateError";

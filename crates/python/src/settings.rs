@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anabranch::controller::{BbrConfig, CongestionControl};
 use anabranch::{
-    Config, MultipathMode, PathId, Ppid, RecoveryRules, Reliability, SchedulerKind, SendOptions,
+    Config, DynamicAddressConfig, MultipathMode, PathId, Ppid, RecoveryRules, Reliability, SchedulerKind,
+    SendOptions,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -124,6 +125,10 @@ fn set(config: &mut Config, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()
             let addresses: Vec<String> = value.extract()?;
             let parsed = addresses.iter().map(|text| address(text));
             config.local_addresses = parsed.collect::<Result<_, _>>()?;
+        }
+        "dynamic_addresses" => {
+            let offers: bool = value.extract()?;
+            config.dynamic_addresses = offers.then(DynamicAddressConfig::default);
         }
         "multipath" => {
             let choices = [

@@ -345,6 +345,29 @@ async def test_several_paths() -> None:
             assert len(association.stats().paths) > 1
 
 
+async def test_paths_are_added_and_removed() -> None:
+    settings = anabranch.Settings(dynamic_addresses=True)
+    async with pair(settings) as (client, _):
+        assert [path.local for path in client.paths()] == ["127.0.0.1"]
+        client.add_path("127.0.0.2")
+        client.add_path("lo")
+        async with asyncio.timeout(60):
+            while [path.state for path in client.paths()] != ["active", "active"]:
+                await asyncio.sleep(0.01)
+        assert {path.local for path in client.paths()} >= {"127.0.0.2"}
+        client.remove_path("127.0.0.2")
+        async with asyncio.timeout(60):
+            while len(client.paths()) > 1:
+                await asyncio.sleep(0.01)
+        with pytest.raises(anabranch.PathError, match="it has lo"):
+            client.add_path("wlan9")
+        with pytest.raises(anabranch.PathError, match="no path from 127.0.0.9"):
+            client.remove_path("127.0.0.9")
+    async with pair() as (client, _):
+        with pytest.raises(anabranch.PathError, match="not negotiated"):
+            client.add_path("127.0.0.2")
+
+
 async def test_encryption() -> None:
     own, theirs = anabranch.Certificate.generate(), anabranch.Certificate.generate()
     async with await anabranch.listen("127.0.0.1:0", 7, certificate=theirs, fingerprints=[own.fingerprint]) as server:

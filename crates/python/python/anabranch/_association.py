@@ -12,7 +12,7 @@ from anabranch._incoming import Incoming
 from anabranch._loop import fair, finish
 from anabranch._native import Certificate, Message
 from anabranch._times import Time, seconds
-from anabranch._types import EVENTS, AssociationStats, Event, Settings, StreamStats
+from anabranch._types import EVENTS, AssociationStats, Event, PathStats, Settings, StreamStats
 
 #: What `send` accepts. Text is sent as UTF-8.
 Data = bytes | bytearray | memoryview | str
@@ -297,6 +297,22 @@ class Association(Incoming[Message]):
     def set_primary_path(self, path: int) -> None:
         """Makes a path the primary path: new data uses it while it is active."""
         self._native.set_primary_path(path)
+
+    def add_path(self, source: str) -> None:
+        """Adds paths from an address of this host such as "192.168.1.20", from a network interface such as "wlan0", or from each interface
+        with a default route, "auto". They are followed: an address that appears joins, and one that the host loses leaves at once.
+
+        Both endpoints need the setting `dynamic_addresses`. Interfaces work on Linux only.
+        """
+        self._native.add_path(source)
+
+    def remove_path(self, source: str) -> None:
+        """Removes the paths from there, unless another source has them too. An association keeps one local address."""
+        self._native.remove_path(source)
+
+    def paths(self) -> Sequence[PathStats]:
+        """The paths that the association has now, with their state and counters: those of `stats`."""
+        return self.stats().paths
 
     def request_heartbeat(self, path: int) -> None:
         """Sends a HEARTBEAT on a path now; `stats` has the measured round-trip time."""

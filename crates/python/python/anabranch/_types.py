@@ -48,6 +48,8 @@ class Settings:
     low_priority_delay: Time | None = None
     #: The addresses that peers learn. `bind` with several addresses sets them.
     local_addresses: Sequence[str] | None = None
+    #: Whether addresses may be added and removed while an association lasts (RFC 5061): `Association.add_path` needs it at both ends.
+    dynamic_addresses: bool | None = None
     #: Whether several paths are used at once: "off" (default), "cmt" or "eca".
     multipath: Literal["off", "cmt", "eca"] | None = None
     #: The congestion control algorithm. Default "automatic".
