@@ -8,6 +8,9 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 pub(crate) struct Captured {
     /// Source address and UDP port of the packet.
     pub(crate) source: SocketAddrV4,
+    /// Destination address of the packet.
+    #[allow(dead_code, reason = "not every test that shares this asks for it")]
+    pub(crate) destination: Ipv4Addr,
     pub(crate) kind: u8,
     pub(crate) flags: u8,
     /// The value; of DATA and I-DATA at most 64 bytes.
@@ -29,9 +32,12 @@ pub(crate) fn chunks(mut file: &[u8]) -> Vec<Captured> {
         if word(0, block) != ENHANCED_PACKET {
             continue;
         }
-        let address: [u8; 4] = block[PACKET_AT + 12..PACKET_AT + 16].try_into().expect("4 bytes");
+        let [address, destination] = [12, 16].map(|place| {
+            let octets: [u8; 4] = block[PACKET_AT + place..][..4].try_into().expect("4 bytes");
+            Ipv4Addr::from(octets)
+        });
         let port = u16::from_be_bytes([block[UDP_AT], block[UDP_AT + 1]]);
-        let source = SocketAddrV4::new(Ipv4Addr::from(address), port);
+        let source = SocketAddrV4::new(address, port);
         let mut chunks = &block[CHUNKS_AT..PACKET_AT + word(20, block) as usize];
         while let [kind, flags, high, low, ..] = *chunks {
             let len = usize::from(u16::from_be_bytes([high, low]));
@@ -39,6 +45,7 @@ pub(crate) fn chunks(mut file: &[u8]) -> Vec<Captured> {
             let value = chunks[4..len.min(most).clamp(4, chunks.len())].to_vec();
             found.push(Captured {
                 source,
+                destination,
                 kind,
                 flags,
                 value,

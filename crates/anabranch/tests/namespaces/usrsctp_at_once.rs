@@ -13,7 +13,7 @@ use anabranch::{
 use crate::bed::Bed;
 use crate::captured::{Captured, chunks};
 use crate::peer_messages::{Inbox, Sizes, receive_all, send_all};
-use crate::usrsctp::{PORT, UDP_PORT, listening, peer, reliable, two_subnets, verdict};
+use crate::usrsctp::{PORT, UDP_PORT, listening, peer_at, reliable, two_subnets, verdict};
 
 const OURS: [[u8; 4]; 2] = [[10, 83, 1, 1], [10, 83, 2, 1]];
 const THEIRS: [[u8; 4]; 2] = [[10, 83, 1, 2], [10, 83, 2, 2]];
@@ -24,6 +24,12 @@ const LINKS: [&str; 2] = [
 ];
 /// Messages in each direction: about 5 MB.
 const MESSAGES: u64 = 2000;
+/// So many instead, without random losses, if it is set: `scripts/long/one-address` sends 100 MB.
+const MORE: &str = "ANABRANCH_MESSAGES";
+const WITHOUT_LOSS: [&str; 2] = [
+    "rate=40mbit,delay=5ms,queue=128kib",
+    "rate=20mbit,delay=15ms,queue=128kib",
+];
 const DATA: u8 = 0;
 const SACK: u8 = 3;
 const NR_SACK: u8 = 16;
@@ -35,6 +41,8 @@ const SECRET: &str = "a secret of both";
 struct Exchange {
     test: &'static str,
     peer_listens: bool,
+    /// The addresses of the peer: both of them, or the first alone, to which both of ours then lead.
+    peer_addresses: usize,
     /// Additional arguments for usrsctp.
     peer: &'static [&'static str],
     mode: MultipathMode,
@@ -102,7 +110,11 @@ fn open(exchange: &Exchange, capture: &PathBuf) -> Endpoint {
     config.path_mtu_limit = 1400;
     let builder = OURS
         .iter()
-        .zip(LINKS)
+        .zip(if std::env::var_os(MORE).is_some() {
+            WITHOUT_LOSS
+        } else {
+            LINKS
+        })
         .fold(Endpoint::builder(), |builder, (address, link)| {
             let link: LinkConfig = link.parse().expect("a link");
             builder.path_link(IpAddr::from(*address), link, 5)
@@ -116,10 +128,10 @@ fn open(exchange: &Exchange, capture: &PathBuf) -> Endpoint {
 }
 
 /// Messages in both directions; then this side ends the association. Returns the bytes sent on each path, and the counters.
-async fn exchange_all(association: Association, own: u64) -> (Vec<u64>, Counters) {
+async fn exchange_all(association: Association, own: u64, messages: u64) -> (Vec<u64>, Counters) {
     let sending = association.clone();
-    let sender = async move { send_all(&sending, Sizes::Mixed, own, 0..MESSAGES, reliable).await };
-    let mut inbox = Inbox::new(Sizes::Mixed, 1 - own, MESSAGES);
+    let sender = async move { send_all(&sending, Sizes::Mixed, own, 0..messages, reliable).await };
+    let mut inbox = Inbox::new(Sizes::Mixed, 1 - own, messages);
     let receiver = receive_all(&association, &mut inbox, |_| true, |_| ());
     tokio::join!(sender, receiver);
     association.drained().await.expect("all is acknowledged");
@@ -129,10 +141,30 @@ async fn exchange_all(association: Association, own: u64) -> (Vec<u64>, Counters
     (by_path, stats.counters)
 }
 
+/// The peer keeps its first address alone, which both subnets reach.
+fn lead_to_the_first(bed: &Bed) {
+    bed.ip("a", "rule add from 10.83.2.1 table 102");
+    bed.ip("a", "route add 10.83.1.2 dev path1 table 102");
+    bed.ip("z", "address delete 10.83.2.2/24 dev path1");
+    bed.ip("z", "route add 10.83.2.0/24 dev path1 src 10.83.1.2");
+    // Each host takes packets for any of its addresses on any interface.
+    for role in ["a", "z"] {
+        bed.shell(
+            role,
+            "for f in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 > $f; done",
+        );
+    }
+}
+
 fn run(exchange: Exchange) -> Option<Seen> {
     let bed: Bed = two_subnets(exchange.test)?;
+    let theirs = &["10.83.1.2", "10.83.2.2"][..exchange.peer_addresses];
+    if theirs.len() == 1 {
+        lead_to_the_first(&bed);
+    }
+    let count = std::env::var(MORE).map_or(MESSAGES, |text| text.parse().expect("a number of messages"));
     let capture = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.pcapng", exchange.test));
-    let [messages, udp_port] = [MESSAGES.to_string(), UDP_PORT.to_string()];
+    let [messages, udp_port] = [count.to_string(), UDP_PORT.to_string()];
     let common = ["--messages", &messages, "--shutdown", "second"];
     let role = if exchange.peer_listens {
         vec!["listen", "--udp-port", &udp_port]
@@ -155,7 +187,7 @@ fn run(exchange: Exchange) -> Option<Seen> {
     let test = exchange.test;
     let peer_listens = exchange.peer_listens;
     let (child, (by_path, counters)) = if peer_listens {
-        let mut child = peer(&bed, &arguments);
+        let mut child = peer_at(&bed, theirs, &arguments);
         listening(&mut child);
         let inside = bed.inside("a", {
             let capture = capture.clone();
@@ -163,7 +195,7 @@ fn run(exchange: Exchange) -> Option<Seen> {
                 let endpoint = open(&exchange, &capture);
                 let remote = SocketAddr::from((THEIRS[0], UDP_PORT));
                 let association = endpoint.connect(remote, PORT).await.expect("connect");
-                let result = exchange_all(association, 0).await;
+                let result = exchange_all(association, 0, count).await;
                 endpoint.close().await;
                 result
             }
@@ -178,13 +210,13 @@ fn run(exchange: Exchange) -> Option<Seen> {
                 endpoint.listen(PORT).expect("listen");
                 ready.send(()).expect("it is awaited");
                 let association = endpoint.accept().await.expect("accept");
-                let result = exchange_all(association, 1).await;
+                let result = exchange_all(association, 1, count).await;
                 endpoint.close().await;
                 result
             }
         });
         is_ready.recv().expect("it listens");
-        let child = peer(&bed, &arguments);
+        let child = peer_at(&bed, theirs, &arguments);
         (child, inside.join().expect("all of it arrives"))
     };
     let verdict = verdict(child);
@@ -229,6 +261,7 @@ fn cmt_with_a_peer_that_has_none() {
     let seen = run(Exchange {
         test: "cmt-plain",
         peer_listens: true,
+        peer_addresses: 2,
         peer: &[],
         mode: MultipathMode::Cmt,
         congestion: CoupledControl::Lia,
@@ -247,6 +280,7 @@ fn eca_with_a_peer_that_has_none() {
     let seen = run(Exchange {
         test: "eca-plain",
         peer_listens: false,
+        peer_addresses: 2,
         peer: &["--nr-sack"],
         mode: MultipathMode::Eca,
         congestion: CoupledControl::Uncoupled,
@@ -269,6 +303,7 @@ fn cmt_and_nr_sack_and_dac_on_both_sides() {
     let seen = run(Exchange {
         test: "cmt-dac",
         peer_listens: true,
+        peer_addresses: 2,
         peer: &["--cmt", "1", "--nr-sack", "--dac"],
         mode: MultipathMode::Cmt,
         congestion: CoupledControl::Uncoupled,
@@ -297,6 +332,7 @@ fn resource_pooling_on_both_sides() {
     let seen = run(Exchange {
         test: "cmt-pooling",
         peer_listens: false,
+        peer_addresses: 2,
         peer: &["--cmt", "2", "--nr-sack"],
         mode: MultipathMode::Cmt,
         congestion: CoupledControl::ResourcePooling,
@@ -322,6 +358,7 @@ fn signed_on_both_paths() {
         let Some(seen) = run(Exchange {
             test,
             peer_listens,
+            peer_addresses: 2,
             peer,
             mode: MultipathMode::Cmt,
             congestion: CoupledControl::Uncoupled,
@@ -341,4 +378,40 @@ fn signed_on_both_paths() {
             );
         }
     }
+}
+
+/// The peer has one address, and knows both of ours from set-up: we send on both paths at once, and so does the peer.
+fn one_address_of_the_peer(test: &'static str, peer_listens: bool) {
+    let Some(seen) = run(Exchange {
+        test,
+        peer_listens,
+        peer_addresses: 1,
+        peer: &["--cmt", "1"],
+        mode: MultipathMode::Cmt,
+        congestion: CoupledControl::Lia,
+        delayed_acks: false,
+        signed: false,
+    }) else {
+        return;
+    };
+    assert!(
+        seen.data(OURS).iter().all(|count| *count > 0),
+        "from both of our addresses"
+    );
+    let to = |address: [u8; 4]| {
+        let mut data = seen.from(THEIRS, DATA);
+        data.any(|chunk| chunk.destination == Ipv4Addr::from(address))
+    };
+    assert!(OURS.into_iter().all(to), "to both of our addresses");
+    assert_eq!(seen.data(THEIRS)[1], 0, "from the one address of the peer");
+}
+
+#[test]
+fn one_address_of_a_listening_peer() {
+    one_address_of_the_peer("one-listens", true);
+}
+
+#[test]
+fn one_address_of_a_connecting_peer() {
+    one_address_of_the_peer("one-connects", false);
 }
