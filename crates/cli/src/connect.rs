@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{Carry, Observe, TransportKind};
 use crate::output::note;
+use crate::path_notes::PathNotes;
 use crate::paths::PathArgs;
 use crate::reliability::{Offer, Persist};
 use crate::scheduling::Schedule;
@@ -264,6 +265,17 @@ impl Client {
                 Err(failure)
             }
         }
+    }
+
+    /// Prints notes about changes of the paths until the association ends. It reads the events of the association.
+    pub(crate) fn tell_paths(&self) {
+        let association = self.association.clone();
+        let mut notes = PathNotes::new(&association);
+        tokio::spawn(async move {
+            while let Some(event) = association.next_event().await {
+                notes.tell(&event, &association);
+            }
+        });
     }
 
     /// Prints a note about requested extensions that the peer did not offer.

@@ -22,6 +22,7 @@ mod negotiated;
 mod options;
 mod output;
 mod path_arg;
+mod path_notes;
 mod paths;
 mod reliability;
 mod scheduling;

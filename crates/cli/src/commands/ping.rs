@@ -15,6 +15,7 @@ use crate::interrupt::Interrupt;
 use crate::negotiated;
 use crate::options::{Carry, Observe};
 use crate::output::Output;
+use crate::path_notes::PathNotes;
 use crate::reliability::{self, Copies, Persist};
 use crate::units;
 
@@ -196,7 +197,9 @@ async fn exchange(
         }
     };
     let expiry = async {
+        let mut notes = PathNotes::new(&client.association);
         while let Some(event) = client.association.next_event().await {
+            notes.tell(&event, &client.association);
             if let Event::Abandoned(message) = event
                 && let Some(sent) = lock(board)
                     .waiting

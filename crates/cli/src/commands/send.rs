@@ -121,6 +121,7 @@ pub(crate) async fn run(args: SendArgs, interrupt: Interrupt) -> Result<(), Fail
         .connect(&args.carry, &args.observe, args.stream, MAX_REPLY, &interrupt)
         .await?;
     client.tell_refused(&args.carry.offer, &args.persist);
+    client.tell_paths();
     let begun = Instant::now();
     let output = args.observe.output();
     let show = file.is_none();

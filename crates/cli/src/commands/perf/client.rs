@@ -40,6 +40,7 @@ pub(super) async fn run(args: ClientArgs, interrupt: Interrupt) -> Result<(), Fa
         .open(&args.carry, &args.observe, &wish, &interrupt)
         .await?;
     client.tell_refused(&args.carry.offer, &args.persist);
+    client.tell_paths();
     let result = measure(&args, &plan, &client, &interrupt).await;
     if result.is_err() {
         // This has no effect if the association has already ended.
