@@ -117,10 +117,11 @@ fn appear(bed: &Bed, device: &str, network: u8) {
 #[test]
 fn an_interface_that_appears_joins_and_one_that_goes_down_leaves() {
     let Some(bed) = bed("iface") else { return };
+    // One path names its interface. The other names its address, which the host gets later.
     let transfer = Transfer::start(&bed, || {
-        let builder = Endpoint::builder().config(config());
+        let builder = Endpoint::builder().config(config()).watch_interfaces(true);
         builder
-            .bind_paths(&["wifi".into(), "mobile".into()], 0)
+            .bind_paths(&["wifi".into(), MOBILE.into()], 0)
             .expect("bind")
     });
     transfer.uses(&[WIFI]);
