@@ -8,6 +8,7 @@ mod board;
 mod comparison;
 mod network;
 mod progress;
+mod pulled;
 mod together;
 mod traffic;
 mod urgent;
@@ -59,8 +60,9 @@ Two endpoints in this process send over UDP on 127.0.0.1; the demo needs no root
 scheduler is round-robin. Delay is the time from the call of `send` to the delivery of the message.
 Then simulations in virtual time compare partially reliable with reliable messages, the delay of a
 chat next to a file with and without priorities, and several paths one at a time and together. The
-same --seed gives the same numbers. --lifetime, --max-retransmissions and --pr-priority apply to
-the telemetry and to the position messages of the simulation.
+last picture shows two networks behind address translators, of which one is pulled. The same --seed
+gives the same numbers. --lifetime, --max-retransmissions and --pr-priority apply to the telemetry
+and to the position messages of the simulation.
 The exit status is 0 only if every sent message that was not abandoned was delivered, and the
 checksum of the file is correct.")]
 pub(crate) struct DemoArgs {
@@ -165,13 +167,15 @@ fn compare(args: &DemoArgs, config: &Config) -> Result<Option<String>, Failure> 
             expiring,
             urgent::compare(args.seed)?,
             together::compare(args.seed)?,
+            pulled::run(args.seed)?,
         ))
     };
-    let (compared, urgent, together) = tokio::task::block_in_place(compare).map_err(Failure::new)?;
+    let (compared, urgent, together, pulled) = tokio::task::block_in_place(compare).map_err(Failure::new)?;
     let output = args.observe.output();
     output.fact(format!("\n{}", compared.text()), &compared.to_json());
     output.fact(format!("\n{}", urgent.text()), &urgent.to_json());
     output.fact(format!("\n{}", together.text()), &together.to_json());
+    output.fact(format!("\n{}", pulled.text()), &pulled.to_json());
     Ok(compared.trouble())
 }
 

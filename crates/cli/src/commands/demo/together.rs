@@ -53,17 +53,31 @@ pub(super) struct Together {
 
 /// A sender that always has data.
 #[derive(Debug)]
-struct Source;
+pub(super) struct Source;
 
 /// A receiver that counts bytes, and measures the longest time without a message.
 #[derive(Debug)]
-struct Counter {
+pub(super) struct Counter {
     bytes: u64,
     last: Timestamp,
     pause: Duration,
 }
 
-fn feed(association: &mut Association, now: Timestamp) {
+impl Counter {
+    pub(super) fn new(begun: Timestamp) -> Self {
+        Self {
+            bytes: 0,
+            last: begun,
+            pause: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn pause(&self) -> Duration {
+        self.pause
+    }
+}
+
+pub(super) fn feed(association: &mut Association, now: Timestamp) {
     let message = Bytes::from_static(&MESSAGE);
     while association
         .send(now, StreamId(0), message.clone(), SendOptions::default())
@@ -142,12 +156,7 @@ fn run(way: Way, seed: u64) -> Result<Outcome, String> {
     let network = &mut pair.network;
     let begun = network.now();
     network.host_mut(pair.sender).run(Source, None);
-    let counter = Counter {
-        bytes: 0,
-        last: begun,
-        pause: Duration::ZERO,
-    };
-    network.host_mut(pair.receiver).run(counter, None);
+    network.host_mut(pair.receiver).run(Counter::new(begun), None);
     if let Some(association) = network.host_mut(pair.sender).association_mut(pair.id) {
         feed(association, begun);
     }
