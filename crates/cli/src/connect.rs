@@ -235,9 +235,14 @@ impl Target {
             TransportKind::Ip => "--port and --transport",
         };
         Failure::new(format!(
-            "{} did not answer within {}: check that `{server}` runs there, check {ports}, or raise --timeout",
+            "{} did not answer within {}: check that `{server}` runs there, check {ports}, or raise --timeout{}",
             self.peer(carry, remote),
-            units::duration(self.timeout)
+            units::duration(self.timeout),
+            if carry.paths.are_several() {
+                "; some peers do not answer an INIT that lists several addresses: try one --path"
+            } else {
+                ""
+            }
         ))
     }
 }

@@ -211,6 +211,11 @@ impl PathArgs {
         locals
     }
 
+    /// Whether the INIT may list several addresses.
+    pub(crate) fn are_several(&self) -> bool {
+        self.path.len() > 1 || self.path.iter().any(|path| path.local.address().is_none())
+    }
+
     /// Whether a --path has this local address.
     pub(crate) fn names(&self, local: IpAddr) -> bool {
         self.locals().iter().any(|path| path.ip == local)

@@ -380,6 +380,23 @@ fn one_path_may_be_ipv4_and_another_ipv6() {
     }
 }
 
+/// pion discards an INIT that lists addresses.
+#[test]
+fn a_peer_that_does_not_answer_may_know_one_path_only() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port().to_string();
+    let (one, two) = (ours(0), ours(1));
+    for (paths, is_told) in [
+        (&["--path", &one, "--path", &two][..], true),
+        (&["--path", &one], false),
+    ] {
+        let ping = ["ping", "127.0.0.1", "--udp-port", &port, "--timeout", "200ms"];
+        let said = text(&run(&[&ping, paths].concat()).stderr);
+        assert!(said.contains("did not answer within"), "{said}");
+        assert_eq!(said.contains("try one --path"), is_told, "{said}");
+    }
+}
+
 #[test]
 fn mistakes_are_explained() {
     let listener = serve(&["listen"], 6, 1);
