@@ -291,7 +291,7 @@ impl EndpointBuilder {
     /// Binds a socket on each address of these interfaces and addresses, bound to its interface where the system can, all with this UDP port
     /// (0 takes any free port). Each association has a path from each of them, and follows them: an address that appears joins, and one
     /// that the host loses leaves at once. [`Endpoint::connect`] begins at the first address that reaches the peer, unless
-    /// `Config::path_pairs` names another one. Must be called within a tokio runtime. Linux only, except for addresses.
+    /// `Config::path_pairs` names another one. Must be called within a tokio runtime. Linux only.
     ///
     /// It sets `Config::local_addresses`, and `Config::dynamic_addresses` if it is not set. With
     /// [`EndpointBuilder::watch_interfaces`], an interface need not exist yet.

@@ -9,7 +9,10 @@ pub(crate) use linux::{Interfaces, addresses, default_routes, index, names, pref
 pub(crate) use other::{Interfaces, addresses, default_routes, index, names, preferred_source};
 
 /// An address of an interface that is up and has a link.
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "other systems list none"))]
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "other systems list none")
+)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostAddress {
     pub(crate) interface: String,

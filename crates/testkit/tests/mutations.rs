@@ -82,8 +82,11 @@ fn every_test_is_there() {
             .into_iter()
             .find_map(|(prefix, folder)| Some((one.binary.strip_prefix(prefix)?, folder)));
         if let Some((binary, folder)) = elsewhere {
-            let file = crate_folder().join(folder).join(binary).with_extension("rs");
-            let there = read(&file).contains(&format!("fn {}()", one.test));
+            // A module of a test binary has a file in the folder of that name.
+            let (module, test) = one.test.split_once("::").unwrap_or(("", &one.test));
+            let file = crate_folder().join(folder).join(binary).join(module);
+            let file = file.components().as_path().with_extension("rs");
+            let there = read(&file).contains(&format!("fn {test}()"));
             assert!(there, "{}: no {}", one.name, one.test);
             continue;
         }
