@@ -65,7 +65,8 @@ impl State {
         if queued > 0 && queued + added.len() > MOST {
             return false;
         }
-        self.lines += 1 + u64::from(self.dropped > 0);
+        // A table is added at once and has several lines.
+        self.lines += added.bytes().filter(|byte| *byte == b'\n').count() as u64;
         self.dropped = 0;
         self.waiting.extend_from_slice(added.as_bytes());
         true
@@ -325,6 +326,15 @@ mod tests {
         });
         adding.await.unwrap();
         assert_eq!(reading.join().unwrap(), (0..ADDED).map(line).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn a_table_counts_each_of_its_lines() {
+        let (lines, reader) = queue(SHORT);
+        lines.add("heads\none\ntwo").await;
+        assert_eq!(lines.lock().lines, 3);
+        assert_eq!(read(&lines, &reader), ["heads", "one", "two"]);
+        assert_eq!(lines.lock().lines, 0);
     }
 
     #[tokio::test]
