@@ -250,8 +250,9 @@ fn run(exchange: Exchange) -> Option<Seen> {
             "{verdict}"
         );
     }
-    assert_eq!(by_path.len(), 2);
-    assert!(by_path.iter().all(|bytes| *bytes > 0), "{by_path:?}");
+    // On a busy machine heartbeats may stay unanswered for so long that an address gets another path.
+    let used = by_path.iter().filter(|bytes| **bytes > 0).count();
+    assert!(used >= 2, "{by_path:?}");
     Some(seen)
 }
 
