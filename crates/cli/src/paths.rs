@@ -351,8 +351,14 @@ impl PathArgs {
         }
         let begin = self.begin(watches)?;
         let follows = matches!(begin, Some(Begin::Follow(_)));
-        // A client may add networks to a server with one address. Each peer chooses how it sends, so the listener offers ECA-SCTP.
-        self.apply(config, self.multipath.unwrap_or(Mode::Eca), follows)?;
+        // A client may add networks to a server with one address, except with DTLS. Each peer chooses how it sends, so the listener offers
+        // ECA-SCTP.
+        let otherwise = if self.path.len() > 1 || config.dynamic_addresses.is_some() {
+            Mode::Eca
+        } else {
+            Mode::Off
+        };
+        self.apply(config, self.multipath.unwrap_or(otherwise), follows)?;
         // A dead path of several is left at its first timeout; with one path this changes nothing.
         config.retransmissions.potentially_failed_max_retrans = Some(0);
         Ok(begin)
@@ -504,8 +510,9 @@ mod tests {
 
     #[test]
     fn a_listener_uses_the_paths_that_clients_add() {
-        let mode = |line: &[&str]| {
+        let with = |line: &[&str], dynamic_addresses| {
             let mut config = Config::default();
+            config.dynamic_addresses = dynamic_addresses;
             let line = [&["anabranch"], line].concat();
             let applied = Line::parse_from(line).paths.apply_to_server(&mut config, false);
             assert!(applied.is_ok());
@@ -513,7 +520,9 @@ mod tests {
             let plain = config.rto == Config::default().rto;
             (config.multipath.mode, plain)
         };
+        let mode = |line: &[&str]| with(line, Some(DynamicAddressConfig::default()));
         assert_eq!(mode(&[]), (MultipathMode::Eca, true));
+        assert_eq!(with(&[], None), (MultipathMode::Off, true), "with DTLS");
         assert_eq!(mode(&["--path", "10.0.0.1"]), (MultipathMode::Eca, true));
         assert_eq!(mode(&["--multipath", "off"]), (MultipathMode::Off, true));
         let two = ["--path", "10.0.0.1", "--path", "10.0.1.1"];
