@@ -6,7 +6,9 @@ mod claims;
 use std::time::Duration;
 
 use anabranch_netsim::{LinkConfig, LossModel, QueueLimit};
-use anabranch_proto::{Config, MultipathMode, Reliability, SchedulerKind, SendOptions, StreamId, Timestamp};
+use anabranch_proto::{
+    Config, CoupledControl, MultipathMode, Reliability, SchedulerKind, SendOptions, StreamId, Timestamp,
+};
 
 use super::outcome::{Outcome, goodput};
 use super::pair::{PEER, Pair};
@@ -324,6 +326,7 @@ fn config(variant: Variant, trial: &Trial<'_>) -> Config {
     config.partial_reliability.selective_forward_tsn = variant.selective_forward_tsn.then_some(1);
     config.interleaving.offer = variant.interleaving;
     if variant.multipath {
+        config.multipath.congestion = CoupledControl::Lia;
         config.multipath.mode = match variant.eca {
             true => MultipathMode::Eca,
             false => MultipathMode::Cmt,
