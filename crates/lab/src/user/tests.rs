@@ -364,8 +364,8 @@ fn errors_name_key_and_line() {
         ),
         (
             "\"plain\"",
-            "\"plain\"\nmultipath = true\ncongestion = \"bbr\"",
-            "line 8: variants: \"plain\": multipath.congestion must be Uncoupled",
+            "\"plain\"\nmultipath = true\ncongestion = \"bbr\"\ncoupling = \"lia\"",
+            "line 8: variants: \"plain\": multipath.congestion must be Grouped or Uncoupled",
         ),
     ] {
         let told = told(from, to);
