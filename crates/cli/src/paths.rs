@@ -440,6 +440,12 @@ fn why_unused(path: &PathArg, stats: &AssociationStats) -> Option<String> {
         _ if addresses.iter().any(|local| works(&local)) => None,
         _ => addresses.first(),
     }?;
+    let has_version = |one: &anabranch::PathStats| one.remote.is_ipv4() == silent.is_ipv4();
+    if of(silent).next().is_none() && stats.paths.iter().any(has_version) {
+        return Some(format!(
+            "--path {path} has no path at the end: its network went away"
+        ));
+    }
     let reason = if of(silent).next().is_none() {
         "no address of the peer has the same version of IP"
     } else if stats.extensions.dynamic_addresses {
