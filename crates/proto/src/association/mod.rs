@@ -18,6 +18,7 @@ mod messages;
 mod notices;
 mod output;
 mod packet_notes;
+mod peer_addresses;
 mod ports;
 mod reconfiguration;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -1,8 +1,12 @@
-//! Dynamic address reconfiguration (RFC 5061): this endpoint's requests (`requests`), and the answers to those of the peer (`responses`).
+//! Dynamic address reconfiguration (RFC 5061): this endpoint's requests (`requests`, with
+//! `change`, `outstanding` and `results`), and the answers to those of the peer (`responses`).
 //! [`DynamicAddresses`] is the state of an association. The changes of paths themselves are in `path/dynamic.rs`.
 
+mod change;
+mod outstanding;
 mod requests;
 mod responses;
+mod results;
 #[cfg(test)]
 mod tests;
 
@@ -10,7 +14,8 @@ use std::net::IpAddr;
 
 use anabranch_wire::Tsn;
 
-pub(crate) use requests::{AckVerdict, MOST_LOCAL, Outcome, Requests, Sending};
+pub(crate) use change::MOST_LOCAL;
+pub(crate) use requests::{AckVerdict, Outcome, Requests, Sending};
 pub(crate) use responses::{Known, PairPlace, Responder, Responses};
 
 /// The dynamic addresses of an association, if they were negotiated.

@@ -4,23 +4,19 @@
 use core::time::Duration;
 use std::net::IpAddr;
 
-use anabranch_wire::cause::Causes;
 use anabranch_wire::chunk::{Asconf, AsconfAck};
-use anabranch_wire::parameter::{AddressAction, PairAction, Parameter, Parameters, ParametersBuilder};
-use bytes::Bytes;
+use anabranch_wire::parameter::{AddressAction, Parameter, ParametersBuilder};
 
+use super::change::Change;
+use super::outstanding::{MOST_FROM_NEW, Outstanding};
+use super::results::{DELETES_LAST, DELETES_SOURCE, Results, UNRECOGNIZED_PARAMETERS};
 use crate::path::PathId;
 use crate::time::Timestamp;
 
-/// How many times a request to add an address leaves from that address before it leaves from one that works: nothing is added then, and the
-/// next request need not wait longer. RFC 5061 §5.1 permits one outstanding ASCONF.
-const MOST_FROM_NEW: u32 = 2;
 /// How long a new address rests at first after nothing reached the peer from there.
 const FIRST_REST: Duration = Duration::from_secs(1);
 /// How many times the addresses are told anew after one call of the application.
 const MOST_RENEWALS: u32 = 3;
-/// The most local addresses of an association.
-pub(crate) const MOST_LOCAL: usize = 16;
 
 /// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,107 +42,6 @@ pub(crate) enum AckVerdict {
         /// The path of the only transmission, and its time: a measurement of the RTT.
         sample: Option<(PathId, Timestamp)>,
     },
-}
-
-/// A change that one parameter of an ASCONF requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Change {
-    action: AddressAction,
-    address: IpAddr,
-    /// The pair to be deleted or, with `Add`, to be renewed, if the request names one.
-    pair: Option<u32>,
-    correlation: u32,
-}
-
-impl Change {
-    /// The correlation follows when the request is built.
-    fn new(action: AddressAction, address: IpAddr) -> Self {
-        Self {
-            action,
-            address,
-            pair: None,
-            correlation: 0,
-        }
-    }
-
-    fn of_pair(action: AddressAction, address: IpAddr, pair: u32) -> Self {
-        Self {
-            pair: Some(pair),
-            ..Self::new(action, address)
-        }
-    }
-
-    fn renews(&self) -> bool {
-        self.action == AddressAction::Add && self.pair.is_some()
-    }
-
-    fn parameter(self, wildcard: Option<IpAddr>) -> Parameter {
-        let Self {
-            action,
-            address,
-            pair,
-            correlation,
-        } = self;
-        match (pair, action) {
-            (Some(pair), AddressAction::Add) => Parameter::Pair {
-                action: PairAction::Renew,
-                correlation,
-                pair,
-            },
-            (Some(pair), AddressAction::Delete) => Parameter::Pair {
-                action: PairAction::Delete,
-                correlation,
-                pair,
-            },
-            _ => Parameter::Address {
-                action,
-                correlation,
-                address: wildcard.unwrap_or(address),
-            },
-        }
-    }
-}
-
-/// The ASCONF that is not acknowledged yet.
-#[derive(Debug)]
-struct Outstanding {
-    asconf: Asconf,
-    changes: Vec<Change>,
-    /// A wildcard address stands for the source address of the packet: the source of the first transmission.
-    wildcard_source: Option<IpAddr>,
-    /// Whether it renews the pair of an address that the peer knows.
-    renews: bool,
-    /// The source of the requests, if they were withdrawn.
-    withdrawn: Option<IpAddr>,
-    /// A transmission left from an address that the request deletes, because this endpoint had no other one then.
-    from_deleted: bool,
-    /// The sources of later transmissions, if they differ: the peer has processed one of the transmissions, and which one is unknown.
-    other_sources: Vec<IpAddr>,
-    sent_at: Timestamp,
-    path: PathId,
-    /// When T4-rto expires.
-    timer: Timestamp,
-    retransmissions: u32,
-    /// The last transmission left from an address that the peer does not know, although others are usable: if no answer comes, nothing is
-    /// wrong with those.
-    from_new: bool,
-}
-
-impl Outstanding {
-    /// Requests from this source have a meaning at no other one: none are left. Returns those that there were.
-    fn withdraw(&mut self, source: IpAddr) -> Vec<Change> {
-        let lookup = self.asconf.parameters.iter().next().and_then(Result::ok);
-        let lookup = lookup.map_or(Bytes::new(), |lookup| lookup.whole());
-        self.asconf.parameters = Parameters::from_bytes(lookup);
-        self.renews = false;
-        self.withdrawn = Some(source);
-        core::mem::take(&mut self.changes)
-    }
-
-    /// Whether it left so often from a new address that it leaves from one that works.
-    fn gives_up(&self, usable: &[IpAddr]) -> bool {
-        self.retransmissions >= MOST_FROM_NEW && !usable.is_empty()
-    }
 }
 
 /// Whether the peer does not know this address, and others are usable.
@@ -223,11 +118,11 @@ impl Requests {
 
     /// Pairs were negotiated: requests name them. The pair that set-up used has the name 0.
     pub(crate) fn name_pairs(&mut self) {
-        if let ([only], true) = (&self.local[..], self.wildcard) {
-            self.names = Some(vec![(*only, 0)]);
-        } else {
-            self.names = self.wildcard.then(Vec::new);
-        }
+        let names = match self.local[..] {
+            [only] => vec![(only, 0)],
+            _ => Vec::new(),
+        };
+        self.names = self.wildcard.then_some(names);
     }
 
     /// The name of the pair that has this address.
@@ -776,68 +671,5 @@ impl Requests {
         if change.action != AddressAction::SetPrimary && !self.refused.contains(&change.address) {
             self.refused.push(change.address);
         }
-    }
-}
-
-/// The code of the cause Request to Delete Last Remaining IP Address.
-const DELETES_LAST: u16 = 0x00A0;
-/// The code of the cause Request to Delete Source IP Address.
-const DELETES_SOURCE: u16 = 0x00A2;
-/// The code of the cause Unrecognized Parameters.
-const UNRECOGNIZED_PARAMETERS: u16 = 8;
-
-/// The responses in an ASCONF-ACK.
-struct Results {
-    /// The requests with an error, and the code of its first cause.
-    errors: Vec<(u32, u16)>,
-    successes: Vec<u32>,
-    /// The place of the first failed request: those after it failed unless they have a success indication (§5.1 A7).
-    first_failed: Option<usize>,
-    order: Vec<u32>,
-}
-
-impl Results {
-    fn of(ack: &AsconfAck, changes: &[Change]) -> Self {
-        let (mut errors, mut successes) = (Vec::new(), Vec::new());
-        // Each response takes at least 8 bytes; more responses than requests have no meaning.
-        let responses = ack
-            .parameters
-            .iter()
-            .map_while(Result::ok)
-            .take(2 * MOST_LOCAL + 1);
-        for response in responses {
-            match Parameter::decode(response) {
-                Ok(Parameter::AsconfError { correlation, causes }) => {
-                    let first = Causes::from_bytes(causes).iter().next();
-                    let code = first.and_then(Result::ok).map_or(0, |cause| cause.code());
-                    errors.push((correlation, code));
-                }
-                Ok(Parameter::AsconfSuccess { correlation }) => successes.push(correlation),
-                _ => {}
-            }
-        }
-        let order: Vec<_> = changes.iter().map(|change| change.correlation).collect();
-        let failed = |correlation: &u32| errors.iter().any(|(failed, _)| failed == correlation);
-        let first_failed = order.iter().position(failed);
-        Self {
-            errors,
-            successes,
-            first_failed,
-            order,
-        }
-    }
-
-    /// The cause code with which a request failed; `None` if it succeeded.
-    fn error(&self, change: &Change) -> Option<u16> {
-        let named = self
-            .errors
-            .iter()
-            .find(|(failed, _)| *failed == change.correlation);
-        if let Some((_, code)) = named {
-            return Some(*code);
-        }
-        let place = self.order.iter().position(|one| *one == change.correlation);
-        let after = self.first_failed.is_some_and(|failed| place > Some(failed));
-        (after && !self.successes.contains(&change.correlation)).then_some(0)
     }
 }
