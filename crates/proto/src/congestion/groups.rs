@@ -83,15 +83,21 @@ impl Pair {
 }
 
 impl Groups {
-    /// An acknowledgement measured this RTT on a path. `round_trip` is the longest smoothed RTT of the paths.
-    pub(crate) fn on_rtt(&mut self, now: Timestamp, id: PathId, rtt: Duration, round_trip: Duration) {
+    /// An acknowledgement measured this RTT on a path. `round_trip` finds the longest smoothed RTT of the paths, which a new bin needs.
+    pub(crate) fn on_rtt(
+        &mut self,
+        now: Timestamp,
+        id: PathId,
+        rtt: Duration,
+        round_trip: impl FnOnce() -> Duration,
+    ) {
         if id.index() >= MOST_PATHS {
             return;
         }
         if now.saturating_duration_since(self.began) >= self.length {
             self.end_bin();
             self.began = now;
-            self.length = round_trip.max(SHORTEST_BIN);
+            self.length = round_trip().max(SHORTEST_BIN);
         }
         if self.bins.len() <= id.index() {
             self.bins.resize(id.index() + 1, Bin::default());
@@ -105,14 +111,10 @@ impl Groups {
         let count = self.bins.len();
         self.pairs
             .resize(count * count.saturating_sub(1) / 2, Pair::default());
-        let mut pairs = self.pairs.iter_mut();
         for high in 0..count {
             for low in 0..high {
-                let pair = pairs.next();
-                if let (Some(pair), Some(first), Some(second)) =
-                    (pair, self.bins[low].mean(), self.bins[high].mean())
-                {
-                    pair.add([first, second]);
+                if let (Some(first), Some(second)) = (self.bins[low].mean(), self.bins[high].mean()) {
+                    self.pairs[place(low, high)].add([first, second]);
                 }
             }
         }
@@ -121,28 +123,28 @@ impl Groups {
 
     /// Whether these two paths may share a bottleneck.
     pub(crate) fn may_share(&self, one: PathId, other: PathId) -> bool {
-        let (low, high) = (one.index().min(other.index()), one.index().max(other.index()));
-        let pair = self.pairs.get(high * high.saturating_sub(1) / 2 + low);
-        low == high || high >= MOST_PATHS || pair.is_none_or(|pair| !pair.apart)
+        let (one, other) = (one.index(), other.index());
+        one == other || self.pairs.get(place(one, other)).is_none_or(|pair| !pair.apart)
     }
 
     /// The path now leads elsewhere: nothing is known about it.
     pub(crate) fn forget(&mut self, id: PathId) {
-        let count = self.bins.len();
-        let mut pairs = self.pairs.iter_mut();
-        for high in 0..count {
-            for low in 0..high {
-                if let Some(pair) = pairs.next()
-                    && (low == id.index() || high == id.index())
-                {
-                    *pair = Pair::default();
-                }
+        let others = (0..MOST_PATHS).filter(|other| *other != id.index());
+        for other in others {
+            if let Some(pair) = self.pairs.get_mut(place(id.index(), other)) {
+                *pair = Pair::default();
             }
         }
         if let Some(bin) = self.bins.get_mut(id.index()) {
             *bin = Bin::default();
         }
     }
+}
+
+/// The place of a pair of two paths: see [`Groups::pairs`].
+fn place(one: usize, other: usize) -> usize {
+    let (low, high) = (one.min(other), one.max(other));
+    high * high.saturating_sub(1) / 2 + low
 }
 
 #[cfg(test)]
@@ -158,7 +160,8 @@ mod tests {
             for _ in 0..5 {
                 for (path, rtt) in PATHS.into_iter().zip(rtts) {
                     let rtt = Duration::from_millis(rtt);
-                    groups.on_rtt(Timestamp::from_millis(now), path, rtt, Duration::from_millis(100));
+                    let round_trip = || Duration::from_millis(100);
+                    groups.on_rtt(Timestamp::from_millis(now), path, rtt, round_trip);
                 }
                 now += 20;
             }
@@ -221,7 +224,7 @@ mod tests {
         for round in 0..100 {
             for path in (0..=u8::MAX).map(PathId) {
                 let now = Timestamp::from_millis(round * 100);
-                groups.on_rtt(now, path, Duration::from_millis(40), Duration::ZERO);
+                groups.on_rtt(now, path, Duration::from_millis(40), || Duration::ZERO);
             }
         }
         assert_eq!((groups.bins.len(), groups.pairs.len()), (8, 28));

@@ -405,8 +405,8 @@ impl Paths {
     pub(crate) fn note_rtt(&mut self, now: Timestamp, id: PathId, sent_at: Timestamp) {
         if let Some(groups) = &mut self.groups {
             let rtt = now.saturating_duration_since(sent_at);
-            let longest = self.all.iter().filter_map(|path| path.rtt.smoothed()).max();
-            groups.on_rtt(now, id, rtt, longest.unwrap_or(rtt));
+            let longest = || self.all.iter().filter_map(|path| path.rtt.smoothed()).max();
+            groups.on_rtt(now, id, rtt, || longest().unwrap_or(rtt));
         }
     }
 
