@@ -34,7 +34,7 @@ pub fn host_addresses() -> io::Result<Vec<IpAddr>> {
 mod linux {
     use std::io;
     use std::net::{IpAddr, SocketAddr};
-    use std::os::fd::AsRawFd;
+    use std::os::fd::{AsRawFd, OwnedFd};
 
     use nix::ifaddrs::getifaddrs;
     use nix::net::if_::{InterfaceFlags, if_nameindex, if_nametoindex};
@@ -64,13 +64,7 @@ mod linux {
     impl Interfaces {
         /// Must be called within a tokio runtime.
         pub(crate) fn open() -> io::Result<Self> {
-            let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-            let fd = socket(
-                AddressFamily::Netlink,
-                SockType::Raw,
-                flags,
-                SockProtocol::NetlinkRoute,
-            )?;
+            let fd = netlink(SockFlag::SOCK_NONBLOCK)?;
             bind(fd.as_raw_fd(), &NetlinkAddr::new(0, GROUPS))?;
             // A netlink socket is not a UDP socket, but waiting and receiving are the same.
             UdpSocket::from_std(fd.into()).map(Self)
@@ -86,6 +80,16 @@ mod linux {
             // An error tells that messages were lost, and is reported once.
             while !self.0.try_recv(&mut message).is_err_and(wait) {}
         }
+    }
+
+    /// A socket that asks the system for its routes and interfaces.
+    fn netlink(flags: SockFlag) -> nix::Result<OwnedFd> {
+        socket(
+            AddressFamily::Netlink,
+            SockType::Raw,
+            flags | SockFlag::SOCK_CLOEXEC,
+            SockProtocol::NetlinkRoute,
+        )
     }
 
     pub(super) fn host_addresses() -> io::Result<Vec<IpAddr>> {
@@ -140,13 +144,7 @@ mod linux {
 
     /// The names of the interfaces with a default route in any table, the one with the lowest metric first.
     pub(crate) fn default_routes() -> io::Result<Vec<String>> {
-        let flags = SockFlag::SOCK_CLOEXEC;
-        let fd = socket(
-            AddressFamily::Netlink,
-            SockType::Raw,
-            flags,
-            SockProtocol::NetlinkRoute,
-        )?;
+        let fd = netlink(SockFlag::empty())?;
         send(fd.as_raw_fd(), &routes::request(), MsgFlags::empty())?;
         let (mut found, mut buffer) = (Vec::new(), vec![0; ROUTES]);
         loop {

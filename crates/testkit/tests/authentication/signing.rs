@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use anabranch_netsim::{Ecn, Packet};
 use anabranch_proto::{AssociationState, Config, Dscp};
 use anabranch_wire::chunk::{Abort, Chunk, ForwardTsn, Heartbeat, Shutdown, kind};
-use anabranch_wire::packet::{CommonHeader, Packet as SctpPacket, PacketWriter};
+use anabranch_wire::packet::Packet as SctpPacket;
 use anabranch_wire::{Ppid, Ssn, StreamId};
 use bytes::Bytes;
 
@@ -96,21 +96,10 @@ fn one_auth_chunk_precedes_the_chunks_that_need_it() {
 
 /// A packet to the server with the client's ports and the right tag, and without a signature.
 fn forged(roaming: &mut Roaming, chunk: Chunk) -> Packet {
-    let (local, remote) = roaming.association(End::Server).ports();
-    let (tag, _) = roaming.association(End::Server).tags();
-    let header = CommonHeader {
-        source_port: remote,
-        destination_port: local,
-        verification_tag: tag,
-    };
-    let mut bytes = Vec::new();
-    let mut writer = PacketWriter::new(&mut bytes, header, 1500);
-    writer.push(&chunk);
-    let _ = writer.finish();
     Packet {
         source: SocketAddr::new(WIFI, 9899),
         destination: SocketAddr::new(SERVER, 9899),
-        payload: Bytes::from(bytes).into(),
+        payload: to_end(roaming, End::Server, &[chunk]).into(),
         may_fragment: false,
         ecn: Ecn::NotEct,
         dscp: Dscp::default(),

@@ -18,21 +18,11 @@ const VICTIM: IpAddr = ip([10, 77, 0, 7]);
 
 /// A packet to the server with the client's ports and the right tag.
 fn forged(roaming: &mut Roaming, source: IpAddr, chunks: &[Chunk]) -> Packet {
-    let (remote, local) = roaming.association(End::Server).ports();
-    let (tag, _) = roaming.association(End::Server).tags();
-    let header = CommonHeader {
-        source_port: local,
-        destination_port: remote,
-        verification_tag: tag,
-    };
-    let mut bytes = Vec::new();
-    let mut writer = PacketWriter::new(&mut bytes, header, 1500);
-    chunks.iter().for_each(|chunk| writer.push(chunk));
-    let _ = writer.finish();
+    let bytes = to_end(roaming, End::Server, chunks);
     Packet {
         source: SocketAddr::new(source, 9899),
         destination: SocketAddr::new(SERVER, 9899),
-        payload: Bytes::from(bytes).into(),
+        payload: bytes.into(),
         may_fragment: false,
         ecn: Ecn::NotEct,
         dscp: Dscp::default(),

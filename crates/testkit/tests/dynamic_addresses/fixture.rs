@@ -11,9 +11,9 @@ use anabranch_proto::{
     AddressEvent, Association, AssociationId, Config, ConnectOptions, DynamicAddressConfig, Event,
     SendOptions, StreamId, Timestamp,
 };
-use anabranch_testkit::{PORT, Talker, arrows, with};
-use anabranch_wire::chunk::kind;
-use anabranch_wire::packet::Packet as SctpPacket;
+use anabranch_testkit::{PORT, Talker, arrows, packet_of, with};
+use anabranch_wire::chunk::{Chunk, kind};
+use anabranch_wire::packet::{CommonHeader, Packet as SctpPacket};
 use bytes::Bytes;
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
@@ -37,6 +37,19 @@ pub(crate) fn dynamic() -> Config {
     with(Config::default(), |config| {
         config.dynamic_addresses = Some(DynamicAddressConfig::default())
     })
+}
+
+/// A packet to an end with its peer's ports and the right tag.
+pub(crate) fn to_end(roaming: &mut Roaming, end: End, chunks: &[Chunk]) -> Bytes {
+    let association = roaming.association(end);
+    let (destination_port, source_port) = association.ports();
+    let (verification_tag, _) = association.tags();
+    let header = CommonHeader {
+        source_port,
+        destination_port,
+        verification_tag,
+    };
+    packet_of(header, chunks).into()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

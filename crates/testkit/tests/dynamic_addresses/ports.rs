@@ -460,24 +460,17 @@ fn answering(roaming: &mut Roaming, heartbeat: &Packet, change: impl Fn(&mut Vec
     let Ok(Chunk::Heartbeat(heartbeat)) = Chunk::decode(last.expect("a HEARTBEAT")) else {
         panic!("a HEARTBEAT")
     };
-    let (local, remote) = roaming.association(End::Server).ports();
-    let (tag, _) = roaming.association(End::Server).tags();
-    let header = CommonHeader {
-        source_port: remote,
-        destination_port: local,
-        verification_tag: tag,
-    };
-    let mut bytes = Vec::new();
-    let mut writer = PacketWriter::new(&mut bytes, header, 1500);
     let mut info = HeartbeatAck::answering(heartbeat)
         .info()
         .expect("its information")
         .to_vec();
     change(&mut info);
     let heartbeat = Heartbeat::new(info);
-    writer.push(&Chunk::HeartbeatAck(HeartbeatAck::answering(heartbeat)));
-    let _ = writer.finish();
-    bytes.into()
+    to_end(
+        roaming,
+        End::Server,
+        &[Chunk::HeartbeatAck(HeartbeatAck::answering(heartbeat))],
+    )
 }
 
 // server (does not know the association at this address) → ABORT with the T bit → client, at its second network
