@@ -29,32 +29,15 @@ fn mean(run: impl Fn(u64) -> f64) -> f64 {
 }
 
 fn shares(control: &CongestionControl, coupled: CoupledControl) {
-    for (name, cell) in [
-        (
-            "50p",
-            BesideTcp::at("rate=10mbit,delay=40ms,queue=50p,jitter=200us"),
-        ),
-        (
-            "15p",
-            BesideTcp::at("rate=10mbit,delay=40ms,queue=15p,jitter=200us"),
-        ),
-        (
-            "4p",
-            BesideTcp::at("rate=10mbit,delay=40ms,queue=4p,jitter=200us"),
-        ),
-        (
-            "150p",
-            BesideTcp::at("rate=10mbit,delay=40ms,queue=150p,jitter=200us"),
-        ),
-        (
-            "50mbit",
-            BesideTcp::at("rate=50mbit,delay=20ms,queue=200p,jitter=200us"),
-        ),
-        (
-            "5ms",
-            BesideTcp::at("rate=20mbit,delay=5ms,queue=60p,jitter=200us"),
-        ),
+    for (name, link) in [
+        ("50p", "rate=10mbit,delay=40ms,queue=50p"),
+        ("15p", "rate=10mbit,delay=40ms,queue=15p"),
+        ("4p", "rate=10mbit,delay=40ms,queue=4p"),
+        ("150p", "rate=10mbit,delay=40ms,queue=150p"),
+        ("50mbit", "rate=50mbit,delay=20ms,queue=200p"),
+        ("5ms", "rate=20mbit,delay=5ms,queue=60p"),
     ] {
+        let cell = BesideTcp::at(&format!("{link},jitter=200us"));
         for (tcp, cell) in [("reno", cell.clone()), ("cubic", cell.cubic())] {
             let share = |cell: &BesideTcp, config: &Config| {
                 mean(|seed| {
@@ -63,12 +46,10 @@ fn shares(control: &CongestionControl, coupled: CoupledControl) {
                 })
             };
             let one = share(&cell, &settings(control, None));
-            let two = share(&cell.clone().paths(2), &settings(control, Some(coupled)));
-            let three = share(&cell.clone().paths(3), &settings(control, Some(coupled)));
-            let far = share(
-                &cell.clone().longer_by(&[0, 30]),
-                &settings(control, Some(coupled)),
-            );
+            let several = settings(control, Some(coupled));
+            let two = share(&cell.clone().paths(2), &several);
+            let three = share(&cell.clone().paths(3), &several);
+            let far = share(&cell.clone().longer_by(&[0, 30]), &several);
             println!(
                 "  {name:>6}, 4 {tcp:>5}: one path {one:.2}, two {two:.2}, three {three:.2}, the second longer by 60 ms {far:.2}"
             );
@@ -77,44 +58,38 @@ fn shares(control: &CongestionControl, coupled: CoupledControl) {
 }
 
 fn sums(control: &CongestionControl, coupled: CoupledControl) {
-    let links = |texts: [&str; 2]| texts.map(|text| text.parse::<LinkConfig>().expect("a link"));
     for (name, links) in [
         (
             "1 % and 3 %",
-            links([
-                "rate=10mbit,delay=20ms,queue=50p,loss=1%",
-                "rate=10mbit,delay=20ms,queue=50p,loss=3%",
-            ]),
+            [
+                "10mbit,delay=20ms,queue=50p,loss=1%",
+                "10mbit,delay=20ms,queue=50p,loss=3%",
+            ],
         ),
         (
             "1 % and 3 %, jitter",
-            links([
-                "rate=10mbit,delay=20ms,queue=50p,loss=1%,jitter=2ms",
-                "rate=10mbit,delay=40ms,queue=50p,loss=3%,jitter=2ms",
-            ]),
+            [
+                "10mbit,delay=20ms,queue=50p,loss=1%,jitter=2ms",
+                "10mbit,delay=40ms,queue=50p,loss=3%,jitter=2ms",
+            ],
         ),
         (
             "full and 3 %",
-            links([
-                "rate=10mbit,delay=20ms,queue=50p",
-                "rate=10mbit,delay=20ms,queue=50p,loss=3%",
-            ]),
+            [
+                "10mbit,delay=20ms,queue=50p",
+                "10mbit,delay=20ms,queue=50p,loss=3%",
+            ],
         ),
         (
             "both full",
-            links([
-                "rate=10mbit,delay=20ms,queue=50p",
-                "rate=6mbit,delay=30ms,queue=50p",
-            ]),
+            ["10mbit,delay=20ms,queue=50p", "6mbit,delay=30ms,queue=50p"],
         ),
         (
             "full, small queues",
-            links([
-                "rate=10mbit,delay=20ms,queue=15p",
-                "rate=6mbit,delay=30ms,queue=15p",
-            ]),
+            ["10mbit,delay=20ms,queue=15p", "6mbit,delay=30ms,queue=15p"],
         ),
     ] {
+        let links = links.map(|link| format!("rate={link}").parse::<LinkConfig>().expect("a link"));
         let run = |links: &[LinkConfig], config: &Config| {
             mean(|seed| Bulk::over(seed, links, config).run_for(Duration::from_secs(60)))
         };

@@ -43,8 +43,13 @@ pub(crate) fn carry(roaming: &mut Roaming, end: End, paths: usize) -> bool {
 
 /// Both ends send much more than one path takes at once.
 pub(crate) fn send_much(roaming: &mut Roaming, rounds: u32) {
+    send_rounds(roaming, rounds, 20);
+}
+
+/// Both ends send so many messages every 10 ms.
+pub(crate) fn send_rounds(roaming: &mut Roaming, rounds: u32, messages: u32) {
     for _ in 0..rounds {
-        for _ in 0..20 {
+        for _ in 0..messages {
             roaming.send(End::Client, 1000);
             roaming.send(End::Server, 1000);
         }

@@ -16,7 +16,7 @@ use anabranch_wire::packet::{CommonHeader, Packet as SctpPacket, PacketWriter};
 use bytes::Bytes;
 
 use super::fixture::*;
-use super::pairs::{carried, carry, expect_all, multipath, send_much};
+use super::pairs::{carried, carry, expect_all, multipath, send_much, send_rounds};
 
 /// A client whose networks share one public address.
 fn shared(config: &Config) -> Roaming {
@@ -123,11 +123,7 @@ fn a_port_moves_from_one_network_to_another() {
     let mut roaming = two_networks(&multipath(MultipathMode::Cmt));
     let before = publics(&roaming, &[WIFI, MOBILE]);
     roaming.swap_ports(WIFI, MOBILE);
-    for _ in 0..300 {
-        roaming.send(End::Client, 1000);
-        roaming.send(End::Server, 1000);
-        roaming.run(10 * MS);
-    }
+    send_rounds(&mut roaming, 300, 1);
     // Packets for a port reach the client, by whichever network: the paths work, and stay two.
     let mut after = to(&mut roaming);
     after.sort();
@@ -143,11 +139,7 @@ fn a_pair_is_renewed_at_the_port_of_another_one() {
     roaming.restart_routers(&[MOBILE]);
     let dead = roaming.now + Duration::from_secs(1);
     roaming.lose_from(WIFI, dead);
-    for _ in 0..1000 {
-        roaming.send(End::Client, 1000);
-        roaming.send(End::Server, 1000);
-        roaming.run(10 * MS);
-    }
+    send_rounds(&mut roaming, 1000, 1);
     let mut after = to(&mut roaming);
     after.sort();
     let mut expected = publics(&roaming, &[WIFI, MOBILE]);
