@@ -14,6 +14,10 @@ use bytes::Bytes;
 
 use crate::{PORT, Sink};
 
+/// The greedy TCP flows, and the time that all flows have.
+const FLOWS: u64 = 4;
+const SECONDS: u64 = 150;
+
 /// Always has messages to send, and sends each once without retransmission.
 struct Unrepaired {
     id: AssociationId,
@@ -43,14 +47,12 @@ impl Application for Unrepaired {
 pub struct BesideTcp {
     bottleneck: LinkConfig,
     tcp: TcpConfig,
-    flows: u32,
-    seconds: u64,
     /// The delay of the link between the host and the bottleneck, for each path of the association, in each direction.
     access: Vec<Duration>,
 }
 
 impl BesideTcp {
-    /// Four TCP flows of 150 s with Reno at this link, with the same delay back. TCP recovers with SACK and counts bytes, like the TCP of
+    /// Four TCP flows with Reno at this link, for 150 s, with the same delay back. TCP recovers with SACK and counts bytes, like the TCP of
     /// kernels. Let the link add up to 0.2 ms of random delay to each packet: without it, drop-tail and equal RTTs lock the flows in
     /// phase, and the size of a packet decides which flow has the losses.
     ///
@@ -63,8 +65,6 @@ impl BesideTcp {
         Self {
             bottleneck: link.parse().expect("a link"),
             tcp,
-            flows: 4,
-            seconds: 150,
             access: vec![Duration::from_micros(10)],
         }
     }
@@ -99,7 +99,7 @@ impl BesideTcp {
             .with_delay(self.bottleneck.delay);
         let mut dumbbell = Dumbbell::new(&mut network, self.bottleneck.clone(), back);
         let mut random = network.generator("starts");
-        let flows: Vec<_> = (0..self.flows)
+        let flows: Vec<_> = (0..FLOWS)
             .map(|flow| {
                 let start = Timestamp::from_millis(random.below(3000));
                 let name = format!("tcp{flow}");
@@ -107,16 +107,13 @@ impl BesideTcp {
             })
             .collect();
         let right = self.add_association(&mut network, &mut dumbbell, config);
-        network.run_until(Timestamp::from_millis(self.seconds * 1000));
-        let mbit = |bytes: u64| bytes as f64 * 8.0 / self.seconds as f64 / 1e6;
+        network.run_until(Timestamp::from_millis(SECONDS * 1000));
+        let mbit = |bytes: u64| bytes as f64 * 8.0 / SECONDS as f64 / 1e6;
         let tcp = flows
             .iter()
             .map(|flow| network.node::<TcpSource>(flow.left).stats().bytes_acked);
         let sink = network.host(right).application::<Sink>().expect("it runs");
-        (
-            mbit(sink.bytes),
-            mbit(tcp.sum::<u64>()) / f64::from(self.flows.max(1)),
-        )
+        (mbit(sink.bytes), mbit(tcp.sum::<u64>()) / FLOWS as f64)
     }
 
     /// Returns the receiver of the data.
