@@ -155,12 +155,13 @@ impl Association {
             self.addresses.disable();
             return;
         };
-        let set_up = self.paths.path(self.paths.primary());
+        let set_up = &self.paths.path(self.paths.primary()).route;
+        let (set_up, port) = (set_up.local, set_up.remote.port());
         let local = match self.config.local_addresses.as_slice() {
-            [] => set_up.route.local.into_iter().collect(),
+            [] => set_up.into_iter().collect(),
             listed => listed.to_vec(),
         };
-        let wildcard = settings.form.is_wildcard(set_up.route.remote.port() != 0);
+        let wildcard = settings.form.is_wildcard(port != 0);
         let (own, peer) = (self.identity.local_initial_tsn, negotiated.peer_initial_tsn);
         self.addresses.enable(own, peer, local, wildcard);
         // The endpoint that sent the INIT may be behind translators, and knows the address of the other one.
@@ -168,7 +169,7 @@ impl Association {
             && self.initiated
             && negotiated.capabilities.has(Capabilities::PORT_PAIRS)
         {
-            requests.name_pairs();
+            requests.name_pairs(set_up);
         }
     }
 
@@ -402,13 +403,15 @@ fn pair_addresses(association: &mut Association, now: Timestamp) {
 
 /// Nobody answers on this unconfirmed path, or a host that knows no such association. If the peer is known to be there, it does not know the
 /// source of the packets: an address translator stands before an address that this endpoint listed, or the network does not work. Only a
-/// wildcard can then name the address.
+/// wildcard can then name the address. An address of the peer that nobody has reached is asked if no other one has its version of IP.
 pub(super) fn on_path_doubtful(association: &mut Association, now: Timestamp, id: PathId) {
     let route = &association.paths.path(id).route;
     let (local, remote) = (route.local, route.remote.ip());
+    let version = |path: &Path| path.route.remote.is_ipv4() == remote.is_ipv4();
     let is_peer = association
         .paths
-        .has_confirmed(|path| path.route.remote.ip() == remote);
+        .has_confirmed(|path| path.route.remote.ip() == remote)
+        || !association.paths.has_confirmed(version);
     let is_own = association.paths.has_confirmed(|path| path.route.local == local);
     let requests = association
         .addresses

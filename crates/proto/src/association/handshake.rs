@@ -213,6 +213,9 @@ impl Association {
                 let path = self.paths.path(id);
                 echoed.request.send(now, echo, path, &mut self.control);
                 if id != PathId(0) {
+                    if let Some(requests) = self.addresses.requests_mut() {
+                        requests.forget_set_up();
+                    }
                     self.send_heartbeat(now, id);
                 } else if let Some(errors) = echoed.errors() {
                     self.control.push(id, errors);

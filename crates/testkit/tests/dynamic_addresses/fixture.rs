@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use anabranch_netsim::{Generator, Host, Node, Packet};
 use anabranch_proto::{
@@ -24,9 +24,11 @@ const UDP_PORT: u16 = 9899;
 pub(crate) const WIFI: IpAddr = ip([10, 0, 0, 1]);
 pub(crate) const MOBILE: IpAddr = ip([10, 1, 0, 1]);
 pub(crate) const CABLE: IpAddr = ip([10, 2, 0, 1]);
+pub(crate) const SIX: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd62, 0, 0, 0, 0, 0, 0, 1));
 /// The server's addresses.
 pub(crate) const SERVER: IpAddr = ip([10, 9, 0, 2]);
 pub(crate) const SERVER_2: IpAddr = ip([10, 8, 0, 2]);
+pub(crate) const SERVER_SIX: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd69, 0, 0, 0, 0, 0, 0, 2));
 
 pub(crate) const fn ip([a, b, c, d]: [u8; 4]) -> IpAddr {
     IpAddr::V4(std::net::Ipv4Addr::new(a, b, c, d))
@@ -76,11 +78,12 @@ impl Translator {
     /// The public address of a private one: that of its network, with a port of its own.
     fn public(&mut self, private: SocketAddr, now: Timestamp) -> SocketAddr {
         self.forget(now);
-        let IpAddr::V4(address) = private.ip() else {
-            panic!("IPv4")
+        let public = match private.ip() {
+            IpAddr::V4(_) if self.shares => ip([192, 0, 2, 7]),
+            IpAddr::V4(address) => ip([192, 0, 2, address.octets()[1]]),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7)),
         };
-        let network = if self.shares { 7 } else { address.octets()[1] };
-        let next = SocketAddr::new(ip([192, 0, 2, network]), 40_000 + self.ports);
+        let next = SocketAddr::new(public, 40_000 + self.ports);
         let mapping = self.public.entry(private).or_insert((next, now));
         if mapping.0 == next {
             self.ports += 1;

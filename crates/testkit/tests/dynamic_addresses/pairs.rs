@@ -97,6 +97,52 @@ fn listed_addresses_behind_translators_are_added_again() {
     expect_all(&mut roaming);
 }
 
+// One network has IPv4, the other one IPv6, each with a translator. The server lists an address of each version, and answers nobody at the
+// second one before it was told of the client's.
+#[test]
+fn networks_of_both_versions_carry_data() {
+    let listing = |addresses: [IpAddr; 2]| {
+        with(multipath(MultipathMode::Cmt), |config| {
+            config.local_addresses = addresses.to_vec()
+        })
+    };
+    let configs = [listing([WIFI, SIX]), listing([SERVER, SERVER_SIX])];
+    let mut roaming = Roaming::new(configs, 1).behind_translator();
+    roaming.has = vec![WIFI, SIX];
+    roaming.server_has = vec![SERVER, SERVER_SIX];
+    let mut roaming = roaming.connect();
+    let pairs = [(Some(WIFI), SERVER), (Some(SIX), SERVER_SIX)];
+    assert_eq!(roaming.paths(End::Client), pairs);
+    roaming.run(3000 * MS);
+    send_much(&mut roaming, 200);
+    for end in [End::Client, End::Server] {
+        assert!(carry(&mut roaming, end, 2), "{end:?}");
+    }
+    expect_all(&mut roaming);
+}
+
+// The INIT listed two networks, and a third one joins. Then that of set-up goes: the server hears it at once.
+#[test]
+fn the_network_of_set_up_leaves_by_its_name() {
+    let server = multipath(MultipathMode::Cmt);
+    let client = with(server.clone(), |config| {
+        config.local_addresses = vec![WIFI, MOBILE]
+    });
+    let mut roaming = Roaming::new([client, server], 1).behind_translator();
+    roaming.has = vec![WIFI, MOBILE];
+    let mut roaming = roaming.connect();
+    roaming.run(3000 * MS);
+    roaming.move_to(&[WIFI, MOBILE, CABLE], true);
+    roaming.run(500 * MS);
+    let gone = roaming.public(WIFI);
+    roaming.move_to(&[MOBILE, CABLE], true);
+    roaming.run(4 * DELAY);
+    let paths = roaming.association(End::Server).stats().paths;
+    assert!(paths.iter().all(|path| Some(path.remote) != gone), "{paths:?}");
+    send_much(&mut roaming, 50);
+    expect_all(&mut roaming);
+}
+
 // A third network joins, and the first one is pulled: the device says so. A wildcard cannot tell the server which of three addresses is gone
 // (RFC 5061 §4.2.2): it finds out by its timers.
 #[test]

@@ -116,13 +116,17 @@ impl Requests {
         }
     }
 
-    /// Pairs were negotiated: requests name them. The pair that set-up used has the name 0.
-    pub(crate) fn name_pairs(&mut self) {
-        let names = match self.local[..] {
-            [only] => vec![(only, 0)],
-            _ => Vec::new(),
-        };
+    /// Pairs were negotiated: requests name them. The pair that set-up used, from this address, has the name 0.
+    pub(crate) fn name_pairs(&mut self, set_up: Option<IpAddr>) {
+        let names = set_up.map(|address| (address, 0)).into_iter().collect();
         self.names = self.wildcard.then_some(names);
+    }
+
+    /// The peer may have set up the association with another pair.
+    pub(crate) fn forget_set_up(&mut self) {
+        if let Some(names) = &mut self.names {
+            names.retain(|(_, name)| *name != 0);
+        }
     }
 
     /// The name of the pair that has this address.
