@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anabranch::controller::{BbrConfig, CongestionControl};
 use anabranch::{
-    Association, Config, CoupledControl, Endpoint, MultipathMode, Reliability, SchedulerKind, SendOptions,
+    Association, Config, Endpoint, MultipathMode, Reliability, SchedulerKind, SendOptions,
     StreamId,
 };
 use bytes::Bytes;
@@ -96,8 +96,6 @@ fn bind(side: Side, job: &Job, mut config: Config) -> Outcome<Endpoint> {
     // Early copies need acknowledgements that do not name transmissions.
     if job.rival != "anabranch-best" {
         config.multipath.mode = MultipathMode::Eca;
-        // The two paths share no bottleneck.
-        config.multipath.congestion = CoupledControl::Uncoupled;
     }
     let addresses: Vec<_> = job.local.iter().map(|ip| SocketAddr::new(*ip, port)).collect();
     Ok(Endpoint::builder().config(config).bind_all(&addresses)?)

@@ -195,6 +195,13 @@ impl StreamHandle {
         self.reliability(Reliability::Lifetime(lifetime))
     }
 
+    /// Messages are of use for this time after `send`, and unordered ([`SendOptions::deadline`]).
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.options = self.options.deadline(deadline);
+        self
+    }
+
     /// How many early copies each message gets ([`SendOptions::early_copies`]).
     #[must_use]
     pub fn early_copies(mut self, copies: u8) -> Self {

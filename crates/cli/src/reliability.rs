@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anabranch::{Config, Counters, Extensions, Reliability};
+use anabranch::{Config, Counters, Extensions, Reliability, SendOptions};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
@@ -41,9 +41,14 @@ pub(crate) struct Persist {
     pr_priority: Option<u32>,
 }
 
-/// Early copies of messages.
+/// Messages that must arrive in time.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct Copies {
+pub(crate) struct Urgency {
+    /// The time after which a message is of no use, for example 100ms, at most 24h: the association decides how often it is sent,
+    /// and when it is abandoned. Messages are unordered [default: none]
+    #[arg(long, help_heading = HEADING, value_name = "DURATION", value_parser = deadline,
+        conflicts_with_all = ["lifetime", "max_retransmissions", "pr_priority", "early_copies"])]
+    pub(crate) deadline: Option<Duration>,
     /// Send a message again this many times (0 to 10) while it is not acknowledged, a third of the round-trip time apart: for
     /// messages that are useful for less than two round-trip times
     #[arg(long, help_heading = HEADING, value_name = "NUMBER", default_value_t = 0,
@@ -93,6 +98,16 @@ enum Switch {
     Off,
 }
 
+fn deadline(text: &str) -> Result<Duration, String> {
+    match units::parse_duration(text)? {
+        time if time.is_zero() => Err("no message arrives at once: give for example 100ms".to_owned()),
+        time if time > LONGEST_LIFETIME => Err(
+            "a deadline is at most 24h: leave --deadline out for messages that are always of use".to_owned(),
+        ),
+        time => Ok(time),
+    }
+}
+
 fn lifetime(text: &str) -> Result<Duration, String> {
     match units::parse_duration(text)? {
         time if time.is_zero() => Err(
@@ -127,6 +142,16 @@ fn distance(text: &str) -> Result<u32, String> {
     let allowed =
         "the distance is 1 to 10000 packets: leave --selective-forward-tsn out to announce no message";
     within(text, 1, FARTHEST, allowed)
+}
+
+impl Urgency {
+    /// The options of a message, if it has these without a deadline.
+    pub(crate) fn apply(&self, options: SendOptions) -> SendOptions {
+        match self.deadline {
+            Some(deadline) => options.deadline(deadline),
+            None => options.early_copies(self.early_copies),
+        }
+    }
 }
 
 impl Persist {
@@ -255,8 +280,10 @@ pub(crate) fn lines(counters: &Counters) -> Vec<String> {
     }
     if counters.early_copies > 0 {
         lines.push(format!(
-            "early copies: {} sent, {} of them unnecessary",
-            counters.early_copies, counters.early_copies_unnecessary,
+            "early copies: {} sent ({}), {} of them unnecessary",
+            counters.early_copies,
+            units::size(counters.redundancy_bytes),
+            counters.early_copies_unnecessary,
         ));
     }
     if counters.freed_early_bytes > 0 {
@@ -274,6 +301,7 @@ pub(crate) fn to_json(counters: &Counters) -> Value {
         "abandoned_sent": counters.abandoned_sent, "abandoned_unsent": counters.abandoned_unsent,
         "early_discards": counters.early_discards,
         "early_copies": counters.early_copies, "early_copies_unnecessary": counters.early_copies_unnecessary,
+        "redundancy_bytes": counters.redundancy_bytes,
         "forward_tsns_sent": counters.forward_tsns_sent, "forward_tsns_received": counters.forward_tsns_received,
         "selective_notices_sent": counters.selective_notices_sent,
         "selective_notices_received": counters.selective_notices_received,

@@ -59,6 +59,8 @@ pub struct Counters {
     pub early_copies: u64,
     /// Early copies that the peer did not need: it reported the TSN as a duplicate. A report can be lost.
     pub early_copies_unnecessary: u64,
+    /// Bytes of the early copies sent, with chunk headers and padding.
+    pub redundancy_bytes: u64,
     /// Window reductions undone because all losses of the episode, or the timeout, proved spurious.
     pub reductions_undone: u64,
     /// DATA chunks received more than once.

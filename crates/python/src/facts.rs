@@ -38,6 +38,7 @@ fn counters<'py>(py: Python<'py>, value: &Counters) -> PyResult<Bound<'py, PyDic
         tail_loss_probes,
         early_copies,
         early_copies_unnecessary,
+        redundancy_bytes,
         reductions_undone,
         duplicates_received,
         dropped_no_room,

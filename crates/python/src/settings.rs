@@ -21,16 +21,18 @@ pub(crate) struct Options {
 
 #[pymethods]
 impl Options {
-    /// At most one of `lifetime` (in seconds), `retransmissions` and `buffer_priority` is given.
+    /// At most one of `deadline`, `lifetime` (in seconds), `retransmissions` and `buffer_priority` is given. Without `unordered`, messages with
+    /// a deadline are unordered and others are not.
     #[new]
-    #[pyo3(signature = (*, unordered=false, ppid=0, context=0, immediate=false, path=None, lifetime=None, retransmissions=None, buffer_priority=None, early_copies=0))]
+    #[pyo3(signature = (*, unordered=None, ppid=0, context=0, immediate=false, path=None, deadline=None, lifetime=None, retransmissions=None, buffer_priority=None, early_copies=0))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn new(
-        unordered: bool,
+        unordered: Option<bool>,
         ppid: u32,
         context: u64,
         immediate: bool,
         path: Option<u8>,
+        deadline: Option<f64>,
         lifetime: Option<f64>,
         retransmissions: Option<u32>,
         buffer_priority: Option<u32>,
@@ -46,9 +48,18 @@ impl Options {
                 return Err(Failure::new("SettingError", text).into());
             }
         };
-        let options = SendOptions::default()
+        let mut options = SendOptions::default();
+        if let Some(time) = deadline {
+            if reliability != Reliability::Reliable || early_copies > 0 {
+                let text = "a message with a deadline has no lifetime, retransmissions, buffer_priority and early_copies: the association \
+                            decides about them";
+                return Err(Failure::new("SettingError", text).into());
+            }
+            options = options.deadline(duration("deadline", time)?);
+        }
+        let options = options
             .ppid(Ppid(ppid))
-            .unordered(unordered)
+            .unordered(unordered.unwrap_or(options.unordered))
             .context(context)
             .immediate(immediate)
             .path(path.map(PathId))

@@ -25,7 +25,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::local::Local;
 use crate::options::{Carry, OUTPUT, Observe, first};
-use crate::reliability::{Copies, Persist};
+use crate::reliability::{Persist, Urgency};
 use crate::scheduling::Schedule;
 use crate::units;
 use plan::{MAX_SIZE, MAX_STREAMS, MAX_TIME, MIN_SIZE, Plan, Until};
@@ -49,6 +49,7 @@ pub(crate) struct PerfArgs {
 }
 
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one, for the whole run")]
 enum Side {
     /// Wait for clients and run the measurements that they request
     Server(ServerArgs),
@@ -112,8 +113,9 @@ If the server is killed, the run ends with the results so far and exit status 1:
 message reports the closed port, else when the association fails (Association.Max.Retrans timeouts
 in a row, about six minutes). Ctrl-C ends the run early with a graceful shutdown and the results so
 far. The exit status is 0 only if every message arrived once and, without --unordered, in order.
-With --lifetime, --max-retransmissions or --pr-priority, abandoned messages do not count. These
-three options apply to each direction.")]
+With --deadline, --lifetime, --max-retransmissions or --pr-priority, abandoned messages do not
+count. These options apply to each direction. With --deadline, `in time` is the share of the messages
+that arrived within it, by the compared clocks.")]
 struct ClientArgs {
     /// How long to send, in seconds, more than 0 and at most one week [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = run_length)]
@@ -148,7 +150,7 @@ struct ClientArgs {
     #[command(flatten)]
     persist: Persist,
     #[command(flatten)]
-    copies: Copies,
+    urgency: Urgency,
     #[command(flatten)]
     schedule: Schedule,
     #[command(flatten)]
@@ -197,7 +199,7 @@ impl ClientArgs {
         Plan {
             size: self.size,
             streams: self.streams,
-            unordered: self.unordered,
+            unordered: self.unordered || self.urgency.deadline.is_some(),
             forward: !self.reverse,
             reverse: self.reverse || self.bidir,
             until: match self.bytes {
@@ -206,7 +208,8 @@ impl ClientArgs {
             },
             rate: self.rate,
             reliability: self.persist.reliability(),
-            early_copies: self.copies.early_copies,
+            early_copies: self.urgency.early_copies,
+            deadline: self.urgency.deadline,
         }
     }
 }

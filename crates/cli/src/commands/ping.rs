@@ -16,7 +16,7 @@ use crate::negotiated;
 use crate::options::{Carry, Observe};
 use crate::output::Output;
 use crate::path_notes::PathNotes;
-use crate::reliability::{self, Copies, Persist};
+use crate::reliability::{self, Persist, Urgency};
 use crate::units;
 
 /// The largest message, in bytes: an echo is reassembled in memory to be compared.
@@ -68,7 +68,7 @@ pub(crate) struct PingArgs {
     #[command(flatten)]
     persist: Persist,
     #[command(flatten)]
-    copies: Copies,
+    urgency: Urgency,
     #[command(flatten)]
     pub(crate) carry: Carry,
     #[command(flatten)]
@@ -99,7 +99,16 @@ struct Board {
     sent: u64,
     equal: u64,
     different: u64,
+    /// Echoes that came within the deadline.
+    in_time: u64,
     delays: Delays,
+}
+
+impl PingArgs {
+    /// Whether a message may be missing.
+    fn may_abandon(&self) -> bool {
+        self.persist.is_partial() || self.urgency.deadline.is_some()
+    }
 }
 
 impl Board {
@@ -142,7 +151,7 @@ pub(crate) async fn run(args: PingArgs, interrupt: Interrupt) -> Result<(), Fail
     report(&args, &board, &client.association.stats(), took, output);
     let missing = board.missing();
     // Some messages may be abandoned, but if no echo arrived, the path does not work.
-    let too_many = missing > 0 && (!args.persist.is_partial() || missing == board.sent);
+    let too_many = missing > 0 && (!args.may_abandon() || missing == board.sent);
     let problem = match (trouble, ending) {
         (Some(trouble), _) => Some(trouble),
         (None, Err(ending)) => Some(format!("the shutdown was not graceful: {ending}")),
@@ -252,8 +261,8 @@ async fn send_all(args: &PingArgs, association: &Association, board: &Mutex<Boar
         let options = SendOptions::default()
             .ppid(PPID)
             .context(number)
-            .reliability(args.persist.reliability())
-            .early_copies(args.copies.early_copies);
+            .reliability(args.persist.reliability());
+        let options = args.urgency.apply(options);
         association
             .send_with(StreamId(args.stream), payload(number, args.size), options)
             .await?;
@@ -286,7 +295,7 @@ fn compare(args: &PingArgs, board: &Mutex<Board>, echo: Message) {
     let bytes = echo.into_bytes();
     let is_equal = |number| bytes == payload(number, args.size);
     // Without partial reliability, the next echo must be the echo of the oldest message.
-    let waiting = lock(board).take(|number| args.persist.is_partial() && is_equal(number));
+    let waiting = lock(board).take(|number| args.may_abandon() && is_equal(number));
     let Some(Sent { number, at, .. }) = waiting else {
         let text = format!(
             "unexpected: {} on stream {} without a sent message",
@@ -317,6 +326,8 @@ fn compare(args: &PingArgs, board: &Mutex<Board>, echo: Message) {
     if wrong.is_empty() {
         board.equal += 1;
         board.delays.push(delay);
+        let is_late = args.urgency.deadline.is_some_and(|deadline| delay > deadline);
+        board.in_time += u64::from(!is_late);
     } else {
         board.different += 1;
     }
@@ -361,12 +372,20 @@ fn report(args: &PingArgs, board: &Board, stats: &AssociationStats, took: Durati
             "\ndelay: min {min}, median {median}, p99 {p99}, max {max}"
         ));
     }
+    let in_time = args.urgency.deadline.map(|_| board.in_time);
+    if let (Some(in_time), Some(deadline)) = (in_time, args.urgency.deadline) {
+        text.push_str(&format!(
+            "\n{in_time} of {} came back within {}",
+            board.sent,
+            units::duration(deadline)
+        ));
+    }
     for line in reliability::lines(counters) {
         text.push_str(&format!("\n{line}"));
     }
     let record = json!({
         "event": "summary", "host": args.target.host, "sent": board.sent, "equal": board.equal,
-        "different": board.different, "missing": missing, "loss_percent": loss, "seconds": took.as_secs_f64(),
+        "different": board.different, "missing": missing, "loss_percent": loss, "in_time": in_time, "seconds": took.as_secs_f64(),
         "delay": summary.map(crate::delays::Summary::to_json), "partial_reliability": reliability::to_json(counters),
         "negotiated": negotiated::to_json(stats),
     });

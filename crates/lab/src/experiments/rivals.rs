@@ -48,6 +48,10 @@ const PARAMETERS: &[Parameter] = &[
          each chunk of a video frame; with two paths, the second one is for failover",
     ),
     ours(
+        "deadline",
+        "the default settings, and the deadline of each message (SendOptions::deadline); control messages stay reliable and ordered",
+    ),
+    ours(
         "no-copies, no-hopeless, no-priorities, no-bbr",
         "best without early copies; without discard_hopeless; without priorities, interleaving and low_priority_delay; with CUBIC",
     ),
@@ -103,6 +107,7 @@ enum Settings {
     Defaults,
     Lifetime,
     Best,
+    Deadline,
     /// `Best` without one of its parts.
     WithoutCopies,
     WithoutHopeless,
@@ -111,10 +116,11 @@ enum Settings {
 }
 
 impl Settings {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Defaults,
         Self::Lifetime,
         Self::Best,
+        Self::Deadline,
         Self::WithoutCopies,
         Self::WithoutHopeless,
         Self::WithoutPriorities,
@@ -126,6 +132,7 @@ impl Settings {
             Self::Defaults => "defaults",
             Self::Lifetime => "lifetime",
             Self::Best => "best",
+            Self::Deadline => "deadline",
             Self::WithoutCopies => "no-copies",
             Self::WithoutHopeless => "no-hopeless",
             Self::WithoutPriorities => "no-priorities",
@@ -135,7 +142,7 @@ impl Settings {
 
     fn config(self, paths: usize) -> Config {
         let mut config = match self {
-            Self::Defaults | Self::Lifetime => Config::default(),
+            Self::Defaults | Self::Lifetime | Self::Deadline => Config::default(),
             _ => Config::low_latency(),
         };
         match self {
@@ -160,6 +167,12 @@ impl Settings {
 
     fn options(self, traffic: Traffic) -> SendOptions {
         let mut options = SendOptions::default();
+        if self == Self::Deadline {
+            return match traffic {
+                Traffic::Control => options,
+                _ => options.deadline(traffic.deadline()),
+            };
+        }
         if self != Self::Defaults && traffic != Traffic::Control {
             let lifetime = Reliability::Lifetime(traffic.deadline());
             options = options.unordered(true).reliability(lifetime);

@@ -3,6 +3,7 @@
 use anabranch_wire::StreamId;
 use bytes::Bytes;
 
+use super::deadlines::serve_deadline;
 use super::{Association, tracing};
 use crate::association_state::permit;
 use crate::error::SendError;
@@ -70,9 +71,12 @@ impl Association {
         }
         let len = message.len();
         self.sender.queue.check_push(stream, len, is_part, end)?;
+        if options.deadline.is_some() {
+            serve_deadline(self, now, stream);
+        }
         // Nothing is wrong with the message: only now may other messages be abandoned for it.
         let full = len > 0 && !self.sender.has_room(stream, len);
-        let persistence = Persistence::new(options.reliability, now);
+        let persistence = Persistence::new(&options, now);
         if full
             && !self.sending(now, |sender, cx| {
                 sender.make_room_for(cx, stream, len, persistence)

@@ -8,6 +8,7 @@ mod arrival;
 mod authentication;
 mod chunk_rules;
 mod collision;
+mod deadlines;
 mod ending;
 mod failure;
 mod handshake;

@@ -5,6 +5,7 @@
 //! for (`receive/forward.rs`), and for changes of the streams (`association/reconfiguration.rs`).
 
 pub(crate) mod auth;
+pub(crate) mod deadline;
 pub(crate) mod dynamic_addresses;
 pub(crate) mod early_copies;
 pub(crate) mod eca;

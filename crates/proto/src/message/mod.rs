@@ -13,7 +13,7 @@ use crate::config::PartialReliabilityConfig;
 use crate::path_id::PathId;
 use crate::setters::setters;
 pub(crate) use fragment::{Fragment, UnsentMessage};
-pub(crate) use persistence::{AbandonPolicy, Haste, Persistence};
+pub(crate) use persistence::{AbandonPolicy, Copies, Haste, Persistence};
 
 /// The identifier of a message given to `send`, within its association; counts from 0 in the order of the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,6 +70,12 @@ pub struct SendOptions {
     pub immediate: bool,
     /// Any number of the application, which is returned if the message is not acknowledged ([`crate::Undelivered::context`]).
     pub context: u64,
+    /// How long after `send` the message is of use to the peer's application. A message with a deadline is worthless afterwards: it is neither
+    /// sent nor retransmitted then, and the association sends as many copies of it as are needed that 99.9 % arrive in time, judging by
+    /// the losses of its path in the last seconds: none on a path without losses, and none where a retransmission is in time. Replaces
+    /// [`reliability`](field@SendOptions::reliability) and [`early_copies`](field@SendOptions::early_copies), with the same needs. The peer is
+    /// asked for acknowledgements at once (the I bit, RFC 7053). `None`, the default: the message is never worthless.
+    pub deadline: Option<Duration>,
     /// Whether and when the message may be abandoned. Default [`Reliability::Reliable`].
     pub reliability: Reliability,
     /// Whether a chunk of it that must not be retransmitted is abandoned at its first missing report (*early discard*).
@@ -104,6 +110,14 @@ setters!(SendOptions {
 });
 
 impl SendOptions {
+    /// Sets [`SendOptions::deadline`](field@SendOptions::deadline), and unordered delivery, so that no message waits for an earlier one: call
+    /// [`SendOptions::unordered`] with `false` afterwards for messages that are of use in order alone.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self.unordered(true)
+    }
+
     /// Takes the settings of the association for those left `None`.
     pub(crate) fn complete(&mut self, config: &PartialReliabilityConfig) {
         self.early_discard.get_or_insert(config.early_discard);

@@ -19,14 +19,18 @@ pub(crate) enum Persistence {
 }
 
 impl Persistence {
-    pub(crate) fn new(reliability: Reliability, now: Timestamp) -> Self {
-        match reliability {
+    pub(crate) fn new(options: &SendOptions, now: Timestamp) -> Self {
+        // A deadline beyond the last point in time never passes.
+        let until = |lifetime| match now + lifetime {
+            Timestamp::MAX => Self::Reliable,
+            deadline => Self::Until(deadline),
+        };
+        if let Some(deadline) = options.deadline {
+            return until(deadline);
+        }
+        match options.reliability {
             Reliability::Reliable => Self::Reliable,
-            // A deadline beyond the last point in time never passes.
-            Reliability::Lifetime(lifetime) => match now + lifetime {
-                Timestamp::MAX => Self::Reliable,
-                deadline => Self::Until(deadline),
-            },
+            Reliability::Lifetime(lifetime) => until(lifetime),
             Reliability::Retransmissions(count) => Self::Retransmissions(count),
             Reliability::Priority(priority) => Self::Priority(priority),
         }
@@ -47,22 +51,38 @@ impl Persistence {
     }
 }
 
+/// How many times each chunk of a message may be sent again before its loss can be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Copies {
+    Fixed(u8),
+    /// As many as are needed that a message of so many bytes is in time.
+    ForDeadline(u32),
+}
+
+impl Default for Copies {
+    fn default() -> Self {
+        Self::Fixed(0)
+    }
+}
+
 /// Options that save time: early discard and notices to the receiver (Basto and Freitas), and early copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Haste {
     /// Early discard: a chunk is abandoned at its first missing report.
     pub(crate) early_discard: bool,
     pub(crate) notice: DiscardNotice,
-    /// How many times each chunk may be sent again before its loss can be known.
-    pub(crate) copies: u8,
+    pub(crate) copies: Copies,
 }
 
 impl Haste {
-    pub(crate) fn new(options: &SendOptions) -> Self {
+    /// For a message of so many bytes.
+    pub(crate) fn new(options: &SendOptions, bytes: usize) -> Self {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let fixed = Copies::Fixed(options.early_copies);
         Self {
             early_discard: options.early_discard.unwrap_or_default(),
             notice: options.discard_notice.unwrap_or_default(),
-            copies: options.early_copies,
+            copies: options.deadline.map_or(fixed, |_| Copies::ForDeadline(bytes)),
         }
     }
 }

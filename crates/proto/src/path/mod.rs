@@ -43,6 +43,7 @@ use crate::congestion::{AnyController, Member, ProportionalRateReduction, Recove
 use crate::controller::{Controller, LostPacket, RateSample, Reduction, Report, SentPacket};
 use crate::extension::early_copies::CopiesInFlight;
 use crate::message::Persistence;
+use crate::pacing::Pacer;
 pub(crate) use crate::path_id::{PathId, PathState};
 use crate::seq::ExtendedTsn;
 use crate::stats::{EcnPathStats, PathStats};
@@ -106,6 +107,15 @@ impl Path {
             timers: LossTimers::new(now),
             delivery: Delivery::new(now),
         }
+    }
+
+    /// Another congestion control algorithm takes over.
+    fn change_controller(&mut self, config: &Config, seed: u64) {
+        let (max_data, ipv6) = (self.pmtu.max_data(), self.route.remote.is_ipv6());
+        self.control = AnyController::following(config, max_data, ipv6, seed, self.flight.bytes());
+        self.rate = self.control.wants_rate_samples().then(RateSampler::default);
+        self.gates.pacer = Pacer::default();
+        self.gates.recovery = None;
     }
 
     /// When a tail loss probe is due ([`LossTimers::probe_timeout`]); `alone` if the association has no other path.
@@ -238,10 +248,11 @@ impl Path {
         now: Timestamp,
         sendings: impl Iterator<Item = (SendNo, usize)>,
     ) {
-        let Some(rate) = &mut self.rate else { return };
         let mut packet: Option<LostPacket> = None;
         for (no, bytes) in sendings {
-            let Some(lost) = rate.on_lost(now, no, bytes) else {
+            self.copies.losses.on_lost(no);
+            let rate = self.rate.as_mut();
+            let Some(lost) = rate.and_then(|rate| rate.on_lost(now, no, bytes)) else {
                 continue;
             };
             match &mut packet {

@@ -4,6 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::candidate_port::CandidatePort;
+use super::gates::Gates;
 use super::route::Route;
 use super::{Path, PathId, PathState};
 use crate::config::{Config, MultipathConfig};
@@ -168,6 +169,23 @@ impl Paths {
                 .map(PathId)
         };
         removed.or_else(new)
+    }
+
+    /// Less urgent data may delay other data from now on no longer than the settings say.
+    pub(crate) fn bound_delays(&mut self, config: &Config, now: Timestamp) {
+        for path in &mut self.all {
+            let bound = Gates::new(config, now).delay_bound;
+            path.gates.delay_bound = path.gates.delay_bound.take().or(bound);
+        }
+    }
+
+    /// The settings have another congestion control algorithm now.
+    pub(crate) fn change_controllers(&mut self, config: &Config) {
+        for index in 0..self.all.len() {
+            let seed = self.next_seed(PathId(index as u8));
+            self.all[index].change_controller(config, seed);
+        }
+        self.samples_rates = self.all.iter().any(|path| path.rate.is_some());
     }
 
     /// The seed of a path's controller.

@@ -627,6 +627,18 @@ impl SendQueue {
         self.with_classes_changed(|scheduler| scheduler.reset_priorities(in_order, waiting));
     }
 
+    /// A message with a deadline is queued on this stream, which comes before the streams that were given no priority. Returns whether priorities
+    /// changed.
+    #[inline]
+    pub(crate) fn put_first(&mut self, stream: StreamId) -> bool {
+        let changes = !self.scheduler.is_settled(stream);
+        if changes {
+            let waiting = self.waiting();
+            self.with_classes_changed(|scheduler| scheduler.put_first(stream, waiting));
+        }
+        changes
+    }
+
     /// The classes of streams may change: sorts the messages that may be abandoned again.
     fn with_classes_changed(&mut self, change: impl FnOnce(&mut StreamScheduler)) {
         change(&mut self.scheduler);

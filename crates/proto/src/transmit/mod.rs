@@ -141,6 +141,8 @@ pub(crate) struct Sender {
     policy: AbandonPolicy,
     sources: ControlSources,
     copies: PlannedCopies,
+    /// Whether a message with a deadline was sent.
+    pub(crate) serves_deadlines: bool,
     pub(crate) happened: Happened,
     /// Nothing was found to send, and nothing will be until the time or anything else changes.
     pub(crate) found_nothing: bool,
@@ -168,6 +170,7 @@ impl Sender {
             policy: AbandonPolicy::default(),
             sources: ControlSources::new(config),
             copies: PlannedCopies::default(),
+            serves_deadlines: false,
             happened: Happened::default(),
             found_nothing: false,
             present: SourceSet::of(Capabilities::default(), config),

@@ -23,7 +23,8 @@ DEFAULT_UDP_PORT = 9899
 
 def _options(
     *,
-    ordered: bool = True,
+    ordered: bool | None = None,
+    deadline: Time | None = None,
     lifetime: Time | None = None,
     retransmissions: int | None = None,
     buffer_priority: int | None = None,
@@ -34,7 +35,8 @@ def _options(
     early_copies: int = 0,
 ) -> _native.Options:
     return _native.Options(
-        unordered=not ordered,
+        unordered=None if ordered is None else not ordered,
+        deadline=seconds("deadline", deadline),
         lifetime=seconds("lifetime", lifetime),
         retransmissions=retransmissions,
         buffer_priority=buffer_priority,
@@ -133,7 +135,8 @@ class Association(Incoming[Message]):
         stream: int,
         message: Data,
         *,
-        ordered: bool = True,
+        ordered: bool | None = None,
+        deadline: Time | None = None,
         lifetime: Time | None = None,
         retransmissions: int | None = None,
         buffer_priority: int | None = None,
@@ -145,12 +148,15 @@ class Association(Incoming[Message]):
     ) -> int:
         """Sends a message on a stream, and returns the number of the message. Waits while the send buffer has no room for the stream.
 
-        If the task is cancelled, the message was not accepted. At most one of the first three options may be given:
+        If the task is cancelled, the message was not accepted. At most one of the first four options may be given:
 
+        deadline: the time, in seconds or as a `timedelta`, after which the message is of no use to the peer. The association decides how often
+            it is sent so that 99.9 % of such messages arrive in time, and when it is abandoned.
         lifetime: the time, in seconds or as a `timedelta`, after which the message is neither sent nor retransmitted.
         retransmissions: how often each chunk of the message may be retransmitted.
         buffer_priority: if the send buffer is full, the message is abandoned for a message with a lower number (RFC 7496 §3.2).
-        ordered: False delivers the message as soon as it arrives, whatever was sent before.
+        ordered: False delivers the message as soon as it arrives, whatever was sent before. The default is True without a deadline, and False
+            with one.
         ppid: the payload protocol identifier, which the peer gets.
         context: a number that the events about the message have.
         immediate: asks the peer to acknowledge at once.
@@ -159,10 +165,11 @@ class Association(Incoming[Message]):
             messages that are of use for less than two round-trip times.
         """
         await fair()
-        if ordered and (lifetime, retransmissions, buffer_priority, ppid, context, immediate, path, early_copies) == _DEFAULTS:
+        if ordered is not False and (deadline, lifetime, retransmissions, buffer_priority, ppid, context, immediate, path, early_copies) == _DEFAULTS:
             return await finish(self._native.send(stream, message, None))
         options = _options(
             ordered=ordered,
+            deadline=deadline,
             lifetime=lifetime,
             retransmissions=retransmissions,
             buffer_priority=buffer_priority,
@@ -192,7 +199,8 @@ class Association(Incoming[Message]):
         self,
         stream: int,
         *,
-        ordered: bool = True,
+        ordered: bool | None = None,
+        deadline: Time | None = None,
         lifetime: Time | None = None,
         retransmissions: int | None = None,
         buffer_priority: int | None = None,
@@ -203,6 +211,7 @@ class Association(Incoming[Message]):
         """The handle of a stream. Its messages have the options of `send`; `priority` is the priority of the stream, 0 the highest."""
         options = _options(
             ordered=ordered,
+            deadline=deadline,
             lifetime=lifetime,
             retransmissions=retransmissions,
             buffer_priority=buffer_priority,
@@ -408,7 +417,7 @@ class Endpoint(Incoming["Association"]):
         return f"<Endpoint at {', '.join(self.local_addresses)}>"
 
 
-_DEFAULTS = (None, None, None, 0, 0, False, None, 0)
+_DEFAULTS = (None, None, None, None, 0, 0, False, None, 0)
 
 
 def _host(address: str) -> str:

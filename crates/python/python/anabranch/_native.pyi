@@ -38,11 +38,12 @@ class Options:
     def __new__(
         cls,
         *,
-        unordered: bool = False,
+        unordered: bool | None = None,
         ppid: int = 0,
         context: int = 0,
         immediate: bool = False,
         path: int | None = None,
+        deadline: float | None = None,
         lifetime: float | None = None,
         retransmissions: int | None = None,
         buffer_priority: int | None = None,

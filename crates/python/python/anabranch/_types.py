@@ -123,6 +123,7 @@ class Counters:
     tail_loss_probes: int
     early_copies: int
     early_copies_unnecessary: int
+    redundancy_bytes: int
     reductions_undone: int
     duplicates_received: int
     dropped_no_room: int

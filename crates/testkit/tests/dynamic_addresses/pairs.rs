@@ -1,6 +1,7 @@
 //! Several local addresses and one address of the peer: each pair is a path.
 
 use core::time::Duration;
+use std::net::IpAddr;
 
 use anabranch_proto::{
     AddressEvent, Config, DynamicAddressConfig, Event, MultipathMode, PathState, PathStats,

@@ -170,6 +170,7 @@ mod tests {
             rate: None,
             reliability: Reliability::Retransmissions(1),
             early_copies: 2,
+            deadline: None,
         };
         let all = [
             Control::Echo { number: 3 },

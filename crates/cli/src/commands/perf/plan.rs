@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch::Reliability;
+use anabranch::{Reliability, SendOptions};
 use serde_json::{Value, json};
 
 use crate::reliability::{self, MOST_COPIES};
@@ -63,6 +63,8 @@ pub(super) struct Plan {
     pub(super) reliability: Reliability,
     /// Early copies of each message.
     pub(super) early_copies: u8,
+    /// The time after which a message is of no use.
+    pub(super) deadline: Option<Duration>,
 }
 
 impl Direction {
@@ -133,7 +135,18 @@ impl Plan {
 
     /// Whether messages may be abandoned.
     pub(super) fn is_partial(&self) -> bool {
-        self.reliability != Reliability::Reliable
+        self.reliability != Reliability::Reliable || self.deadline.is_some()
+    }
+
+    /// The options of each message.
+    pub(super) fn options(&self) -> SendOptions {
+        let options = SendOptions::default().unordered(self.unordered);
+        match self.deadline {
+            Some(deadline) => options.deadline(deadline),
+            None => options
+                .reliability(self.reliability)
+                .early_copies(self.early_copies),
+        }
     }
 
     /// A description for the user.
@@ -150,7 +163,11 @@ impl Plan {
         let rate = self.rate.map_or(String::new(), |rate| {
             format!(", at most {}", units::rate(rate, Duration::from_secs(8)))
         });
-        let fate = reliability::describe(self.reliability).map_or(String::new(), |fate| format!(", {fate}"));
+        let fate = match self.deadline {
+            Some(deadline) => Some(format!("of use for {}", units::duration(deadline))),
+            None => reliability::describe(self.reliability),
+        };
+        let fate = fate.map_or(String::new(), |fate| format!(", {fate}"));
         format!(
             "{directions}, messages of {} on {}, {}{fate}{rate}, {until}",
             units::size(self.size),
@@ -169,6 +186,7 @@ impl Plan {
             "size": self.size, "streams": self.streams, "unordered": self.unordered, "forward": self.forward,
             "reverse": self.reverse, "seconds": seconds, "bytes": bytes, "rate": self.rate,
             "reliability": reliability_to_json(self.reliability), "early_copies": self.early_copies,
+            "deadline_seconds": self.deadline.map(|deadline| deadline.as_secs_f64()),
         })
     }
 
@@ -214,6 +232,9 @@ impl Plan {
                 .as_u64()
                 .unwrap_or(0)
                 .min(MOST_COPIES.into()) as u8,
+            deadline: value["deadline_seconds"]
+                .as_f64()
+                .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
         };
         plan.check()?;
         Ok(plan)
@@ -258,6 +279,7 @@ pub(super) mod tests {
             rate: Some(10_000_000),
             reliability: Reliability::Reliable,
             early_copies: 0,
+            deadline: None,
         }
     }
 
@@ -291,6 +313,10 @@ pub(super) mod tests {
             },
             Plan {
                 reliability: Reliability::Priority(7),
+                ..plan()
+            },
+            Plan {
+                deadline: Some(Duration::from_millis(100)),
                 ..plan()
             },
         ];

@@ -31,6 +31,7 @@ pub(super) struct Arrivals {
     doubled: u64,
     late: u64,
     cut: u64,
+    in_time: u64,
     /// Messages on streams that are not in the plan.
     strange: u64,
     delays: Delays,
@@ -68,6 +69,7 @@ impl Arrivals {
             doubled: 0,
             late: 0,
             cut: 0,
+            in_time: 0,
             strange: 0,
             delays: Delays::default(),
             by_stream: match usize::from(plan.streams) {
@@ -95,6 +97,8 @@ impl Arrivals {
         let delay = self.clock.since_peer(stamp.made, now);
         self.first
             .get_or_insert_with(|| now.checked_sub(delay).unwrap_or(now));
+        let is_late = self.plan.deadline.is_some_and(|deadline| delay > deadline);
+        self.in_time += u64::from(!is_late);
         self.delays.push(delay);
         self.recent.delays.push(delay);
         let stream = usize::from(message.stream.0).checked_sub(1);
@@ -139,6 +143,7 @@ impl Arrivals {
             late: self.late,
             extra: self.strange,
             cut: self.cut,
+            in_time: self.plan.deadline.map(|_| self.in_time),
             ..Received::default()
         }
     }
@@ -183,6 +188,7 @@ mod tests {
             rate: None,
             reliability: Reliability::Reliable,
             early_copies: 0,
+            deadline: None,
         };
         Arrivals::new(&plan, Clock::start())
     }

@@ -334,7 +334,15 @@ fn table(plan: &Plan, outcome: &Outcome) -> Table {
             delay.map_or(String::new(), |delay| units::duration(delay.median))
         });
     }
+    if plan.deadline.is_some() {
+        row("in time", &none, &|r| {
+            share(r.in_time.unwrap_or(0), r.messages + r.missing)
+        });
+    }
     let none = |_: &Received| String::new();
+    if plan.deadline.is_some() {
+        row("sent more than once", &|s| units::size(s.redundancy), &none);
+    }
     if plan.is_partial() {
         row("arrived", &|_| String::new(), &|r| {
             share(r.messages, r.messages + r.missing)
@@ -398,6 +406,7 @@ mod tests {
         rate: None,
         reliability: Reliability::Reliable,
         early_copies: 0,
+        deadline: None,
     };
 
     fn outcome(sent: Option<Sent>, received: Option<Received>) -> Outcome {

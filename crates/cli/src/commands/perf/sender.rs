@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use anabranch::{Association, Bytes, SendError, SendOptions, StreamId};
+use anabranch::{Association, Bytes, SendError, StreamId};
 use bytes::BytesMut;
 use tokio::sync::watch;
 use tokio::time::sleep_until;
@@ -96,11 +96,7 @@ pub(super) async fn send_all(
     };
     let mut pacer = plan.rate.map(|rate| Pacer::new(rate, begun));
     let mut maker = Maker::new(plan.size);
-    let options = SendOptions::default()
-        .ppid(DATA_PPID)
-        .unordered(plan.unordered)
-        .reliability(plan.reliability)
-        .early_copies(plan.early_copies);
+    let options = plan.options().ppid(DATA_PPID);
     let streams = u64::from(plan.streams);
     let mut count = 0;
     while count < plan.messages() && !*stop.borrow() {

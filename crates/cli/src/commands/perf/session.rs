@@ -439,6 +439,7 @@ mod tests {
             rate: None,
             reliability: Reliability::Reliable,
             early_copies: 0,
+            deadline: None,
         };
         let voice = Voice {
             output: Output::Json,

@@ -24,6 +24,8 @@ pub(super) struct Sent {
     pub(super) timeout: u64,
     pub(super) fast: u64,
     pub(super) spurious: u64,
+    /// Bytes of early copies, with chunk headers.
+    pub(super) redundancy: u64,
     /// Abandoned messages.
     pub(super) abandoned: Abandoned,
     /// The smoothed RTT, and the congestion window in bytes, of the primary path at the end.
@@ -66,6 +68,8 @@ pub(super) struct Received {
     pub(super) cut: u64,
     /// Missing messages that arrived after FORWARD-TSN had skipped them, and were dropped.
     pub(super) overtaken: u64,
+    /// Messages that arrived within the deadline of the plan, if it has one.
+    pub(super) in_time: Option<u64>,
     /// The delays from `send` to receipt.
     pub(super) delay: Option<Summary>,
     /// The delays of each stream from 1 on, if there are few streams.
@@ -93,6 +97,7 @@ impl Sent {
             timeout: stats.counters.retransmissions_timeout,
             fast: stats.counters.retransmissions_fast,
             spurious: stats.counters.retransmissions_spurious,
+            redundancy: stats.counters.redundancy_bytes,
             abandoned: Abandoned::of(&stats.counters),
             srtt: path.and_then(|path| path.srtt),
             cwnd: path.map_or(0, |path| path.cwnd as u64),
@@ -108,6 +113,7 @@ impl Sent {
             "messages_per_second": per_second(self.messages, self.took),
             "acknowledged": self.acknowledged,
             "retransmissions": { "timeout": self.timeout, "fast": self.fast, "spurious": self.spurious },
+            "redundancy_bytes": self.redundancy,
             "partial_reliability": self.abandoned.to_json(),
             "srtt_ms": self.srtt.map(millis), "cwnd_bytes": self.cwnd,
             "paths": self.paths.iter().map(PathTally::to_json).collect::<Vec<_>>(),
@@ -125,6 +131,8 @@ impl Sent {
             timeout: retransmissions["timeout"].as_u64()?,
             fast: retransmissions["fast"].as_u64()?,
             spurious: retransmissions["spurious"].as_u64()?,
+            // Older peers do not say.
+            redundancy: value["redundancy_bytes"].as_u64().unwrap_or(0),
             abandoned: Abandoned::from_json(&value["partial_reliability"])?,
             srtt: value["srtt_ms"]
                 .as_f64()
@@ -213,7 +221,7 @@ impl Received {
             "bits_per_second": units::bits_per_second(self.bytes, self.took),
             "messages_per_second": per_second(self.messages, self.took),
             "missing": self.missing, "doubled": self.doubled, "late": self.late, "extra": self.extra,
-            "cut": self.cut, "overtaken": self.overtaken,
+            "cut": self.cut, "overtaken": self.overtaken, "in_time": self.in_time,
             // The standard terms; the names above are kept for programs that read them.
             "duplicated": self.doubled, "out_of_order": self.late, "unexpected": self.extra, "truncated": self.cut,
             "dropped_late": self.overtaken, "delay": self.delay.map(Summary::to_json),
@@ -235,6 +243,7 @@ impl Received {
             extra: number("extra")?,
             cut: number("cut")?,
             overtaken: number("overtaken")?,
+            in_time: number("in_time"),
             delay: Summary::from_json(&value["delay"]),
             by_stream: value["delay_by_stream"]
                 .as_array()?
@@ -337,6 +346,7 @@ mod tests {
             took: Duration::from_millis(1250),
             cut: 1,
             overtaken: 2,
+            in_time: Some(3),
             delay: Summary::from_json(&delay),
             by_stream: vec![None, Summary::from_json(&delay)],
             elapsed: Duration::from_millis(1500),
@@ -350,6 +360,7 @@ mod tests {
             took: Duration::from_secs(2),
             acknowledged: true,
             fast: 4,
+            redundancy: 8,
             abandoned: Abandoned {
                 sent: 1,
                 unsent: 2,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::extension::deadline::RecentLoss;
 use crate::path::SendNo;
 use crate::seq::ExtendedTsn;
 use crate::time::Timestamp;
@@ -57,6 +58,8 @@ pub(crate) struct CopiesInFlight {
     /// Copies of which the peer should have reported a duplicate if nothing was lost, until it reported the first.
     unreported: u32,
     peer_reports: bool,
+    /// The losses of the path, for messages with deadlines.
+    pub(crate) losses: RecentLoss,
 }
 
 impl CopiesInFlight {
@@ -68,6 +71,7 @@ impl CopiesInFlight {
     /// A copy of `tsn` was sent. Later acknowledgements of the transmission `after`, or of a later one, show its fate.
     pub(crate) fn push(&mut self, now: Timestamp, tsn: ExtendedTsn, after: SendNo, bytes: usize) {
         self.bytes += bytes;
+        self.losses.on_copied();
         self.copies.push_back(SentCopy {
             tsn,
             after,

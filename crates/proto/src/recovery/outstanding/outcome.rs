@@ -61,6 +61,13 @@ pub(crate) struct PathOutcome {
     pub(crate) advanced: bool,
 }
 
+impl PathOutcome {
+    /// Packets that were lost whose chunks are not declared lost, because a copy or a tail loss probe arrived.
+    pub(crate) fn lost_beside(&self) -> u32 {
+        self.lost_beside_copies + u32::from(self.repaired_by_probe)
+    }
+}
+
 /// The effects of an acknowledgement.
 #[derive(Debug, Default)]
 pub(crate) struct AckOutcome {

@@ -177,6 +177,22 @@ impl StreamScheduler {
         }
     }
 
+    /// Whether a message with a deadline on this stream changes the priority of no stream.
+    #[inline]
+    pub(super) fn is_settled(&self, stream: StreamId) -> bool {
+        self.kind != SchedulerKind::Priority || self.settings.is_settled(stream)
+    }
+
+    /// Puts a stream whose messages have deadlines before the streams that were given no priority.
+    pub(super) fn put_first(
+        &mut self,
+        stream: StreamId,
+        waiting: impl IntoIterator<Item = (MessageId, StreamId)>,
+    ) {
+        self.settings.put_first(stream);
+        self.set_kind(self.kind, waiting);
+    }
+
     pub(super) fn set_weight(&mut self, stream: StreamId, weight: NonZeroU16) {
         self.settings.set_weight(stream, weight);
         self.on_change(stream);

@@ -7,11 +7,22 @@ use anabranch_wire::StreamId;
 
 use crate::paged::Paged;
 
+/// The priority of a stream that was given none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+enum Unset {
+    /// 0.
+    #[default]
+    First,
+    /// 1, behind the streams whose messages have deadlines.
+    Second,
+    /// Its number.
+    Number,
+}
+
 /// Priorities and weights. Streams with default settings take no memory.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
-    /// Whether the default priority of a stream is its number; otherwise it is 0.
-    in_order: bool,
+    unset: Unset,
     priorities: Paged<Option<u16>>,
     /// How many streams were given each priority.
     classes: BTreeMap<u16, usize>,
@@ -21,7 +32,23 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) fn priority(&self, stream: StreamId) -> u16 {
         let own = self.priorities.at(stream).copied().flatten();
-        own.unwrap_or(if self.in_order { stream.0 } else { 0 })
+        own.unwrap_or(match self.unset {
+            Unset::First => 0,
+            Unset::Second => 1,
+            Unset::Number => stream.0,
+        })
+    }
+
+    /// Whether a message with a deadline changes no priority: its stream was given one, or each stream has its number.
+    #[inline]
+    pub(super) fn is_settled(&self, stream: StreamId) -> bool {
+        self.unset == Unset::Number || self.priorities.at(stream).is_some_and(Option::is_some)
+    }
+
+    /// The messages of this stream have deadlines: it gets priority 0, and streams without a priority come after it.
+    pub(super) fn put_first(&mut self, stream: StreamId) {
+        self.unset = Unset::Second;
+        self.set_priority(stream, 0);
     }
 
     pub(super) fn weight(&self, stream: StreamId) -> u16 {
@@ -47,7 +74,11 @@ impl Settings {
 
     /// The priorities that streams have, in order: those that were set, and the defaults.
     pub(super) fn classes(&self) -> impl Iterator<Item = u16> {
-        let defaults = 0..=if self.in_order { u16::MAX } else { 0 };
+        let defaults = match self.unset {
+            Unset::First => 0..=0,
+            Unset::Second => 1..=1,
+            Unset::Number => 0..=u16::MAX,
+        };
         let mut set = self.classes.keys().copied().peekable();
         let mut defaults = defaults.peekable();
         core::iter::from_fn(move || {
@@ -68,7 +99,7 @@ impl Settings {
 
     /// Sets the priority of each stream to its number, or to 0; earlier settings are dropped.
     pub(super) fn reset_priorities(&mut self, in_order: bool) {
-        self.in_order = in_order;
+        self.unset = if in_order { Unset::Number } else { Unset::First };
         self.priorities.clear();
         self.classes.clear();
     }

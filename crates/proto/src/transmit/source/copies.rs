@@ -6,23 +6,48 @@ use anabranch_wire::packet::PacketWriter;
 
 use super::super::{Cx, Sender};
 use super::Source;
+use crate::extension::deadline;
 use crate::extension::early_copies::{PlannedCopy, spacing};
-use crate::message::Persistence;
+use crate::message::{Copies, Persistence};
 use crate::path::{Load, PathId};
 use crate::recovery::ChunkState;
 
 impl Sender {
     /// The chunk `index` was sent for the first time, on a path: its message may ask for copies.
     #[inline]
-    pub(super) fn plan_copies(&mut self, cx: &Cx<'_>, id: PathId, index: u64) {
-        let left = self.outstanding.chunk(index).fragment.haste.copies;
-        if left > 0
+    pub(super) fn plan_copies(&mut self, cx: &mut Cx<'_>, id: PathId, index: u64) {
+        let copies = self.outstanding.chunk(index).fragment.haste.copies;
+        if copies != Copies::Fixed(0)
             && self.outstanding.uses_rack()
             && self.outstanding.identity().is_none()
             && cx.paths.path(id).copies.are_reported()
         {
-            self.plan_copy(cx, id, index, left);
+            let left = match copies {
+                Copies::Fixed(count) => count,
+                Copies::ForDeadline(bytes) => self.copies_for_deadline(cx, id, index, bytes),
+            };
+            if left > 0 {
+                self.plan_copy(cx, id, index, left);
+            }
         }
+    }
+
+    /// How many copies the chunk needs, whose message has so many bytes.
+    fn copies_for_deadline(&self, cx: &mut Cx<'_>, id: PathId, index: u64, bytes: u32) -> u8 {
+        let path = cx.paths.path_mut(id);
+        let round_trip = path.rtt.smoothed_or_rto();
+        let left = match self.outstanding.chunk(index).fragment.persistence {
+            Persistence::Until(deadline) => deadline.saturating_duration_since(cx.now + round_trip / 2),
+            _ => Duration::MAX,
+        };
+        let fragments = (bytes as usize).div_ceil(path.pmtu.max_data());
+        let (sent, _, lost) = path.delivery.chunks();
+        deadline::copies(
+            path.copies.losses.loss(cx.now, sent, lost),
+            left,
+            round_trip,
+            u32::try_from(fragments).unwrap_or(u32::MAX),
+        )
     }
 
     fn plan_copy(&mut self, cx: &Cx<'_>, id: PathId, index: u64, left: u8) {
@@ -105,6 +130,7 @@ impl Sender {
             let after = cx.paths.path_mut(id).on_copy_sent(cx.now, copy.tsn, size, data);
             self.outstanding.on_copied(copy.tsn, after);
             cx.counters.early_copies += 1;
+            cx.counters.redundancy_bytes += size as u64;
             if copy.left > 1 {
                 self.plan_copy(cx, id, copy.tsn, copy.left - 1);
             }

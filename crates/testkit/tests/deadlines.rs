@@ -1,0 +1,203 @@
+//! Messages with a deadline and nothing else (`SendOptions::deadline`), with the default settings, over simulated links.
+
+use core::time::Duration;
+
+use anabranch_netsim::LinkConfig;
+use anabranch_proto::controller::CongestionControl;
+use anabranch_proto::{Config, Counters, SendOptions, StreamId, Timestamp};
+use anabranch_testkit::{Setup, Side, with};
+
+const MS: Duration = Duration::from_millis(1);
+const GAME: StreamId = StreamId(0);
+const FILE: StreamId = StreamId(1);
+
+/// A run of messages of one length on a link.
+struct Run {
+    config: Config,
+    link: &'static str,
+    size: usize,
+    every: Duration,
+    deadline: Duration,
+    count: u32,
+}
+
+impl Run {
+    /// 60 messages of 100 bytes a second, of use for 100 ms, as those of a game.
+    fn game(link: &'static str) -> Self {
+        Self {
+            config: Config::default(),
+            link,
+            size: 100,
+            every: 17 * MS,
+            deadline: 100 * MS,
+            count: 1_500,
+        }
+    }
+
+    /// 30 frames of 10 KiB a second, of use for 200 ms, as those of a video.
+    fn video(link: &'static str) -> Self {
+        Self {
+            size: 10 << 10,
+            every: 33 * MS,
+            deadline: 200 * MS,
+            count: 600,
+            ..Self::game(link)
+        }
+    }
+
+    /// The share of the messages that arrive in time, and the sender's counters.
+    fn in_time(self) -> (f64, Counters) {
+        let link: LinkConfig = self.link.parse().expect("a link");
+        let setup = Setup::new(1).captured(false).config(self.config);
+        let mut pair = setup.path(link).connect();
+        let options = SendOptions::default().deadline(self.deadline);
+        let mut in_time = 0;
+        for tick in 0..self.count + 30 {
+            let now = pair.now();
+            if tick < self.count {
+                let stamp = now.0.to_be_bytes().repeat(self.size / 8);
+                let association = pair.association_mut(Side::A);
+                association
+                    .send(now, GAME, stamp.into(), options)
+                    .expect("there is room");
+            }
+            pair.run_ms(self.every.as_millis() as u64);
+            for message in pair.messages(Side::Z) {
+                let stamp = message.bytes[..8].try_into().expect("eight bytes");
+                let sent = Timestamp(u64::from_be_bytes(stamp));
+                in_time += u32::from(message.at.saturating_duration_since(sent) <= self.deadline);
+            }
+        }
+        let share = f64::from(in_time) / f64::from(self.count);
+        (share, pair.association_mut(Side::A).stats().counters)
+    }
+}
+
+/// As many copies as the loss needs: the least share in time, and the most copies of a message.
+#[test]
+fn a_lossy_path_gets_as_many_copies_as_it_needs() {
+    for (link, least, most) in [
+        ("rate=10mbit,delay=40ms,queue=100kb,loss=1%", 0.997, 1.1),
+        ("rate=10mbit,delay=40ms,queue=100kb,loss=5%", 0.995, 2.5),
+        ("rate=10mbit,delay=40ms,queue=100kb,loss=10%", 0.995, 3.5),
+        (
+            "rate=10mbit,delay=40ms,queue=100kb,loss=burst:0.013158/0.25",
+            0.99,
+            4.5,
+        ),
+    ] {
+        let (share, counters) = Run::game(link).in_time();
+        let copies = counters.early_copies as f64 / 1_500.0;
+        println!("{link}: {share:.4} in time, {copies:.2} copies of a message");
+        assert!(share >= least && copies <= most, "{link}: {share}, {copies}");
+        assert!(copies > 0.5 && counters.redundancy_bytes > 100 * counters.early_copies);
+    }
+}
+
+#[test]
+fn nothing_is_sent_twice_where_nothing_is_lost() {
+    let (share, counters) = Run::game("rate=10mbit,delay=40ms,queue=100kb").in_time();
+    assert!(share > 0.9999, "{share}");
+    // Before fifty transmissions, losses are assumed.
+    assert!(counters.early_copies <= 50, "{}", counters.early_copies);
+}
+
+#[test]
+fn nothing_is_sent_twice_where_a_retransmission_is_in_time() {
+    let (share, counters) = Run::game("rate=10mbit,delay=10ms,queue=100kb,loss=1%").in_time();
+    assert!(share > 0.9999, "{share}");
+    assert_eq!(counters.early_copies, 0);
+}
+
+#[test]
+fn a_large_message_is_sent_twice_at_most() {
+    let (share, counters) = Run::video("rate=10mbit,delay=40ms,queue=100kb,loss=5%").in_time();
+    let copies = counters.early_copies as f64 / counters.data_chunks_sent as f64;
+    println!("{share:.4} in time, {copies:.2} copies of a chunk");
+    assert!(share > 0.99 && (0.5..=1.0).contains(&copies), "{share}, {copies}");
+}
+
+/// The link carries 0.8 of the frames: those that would come too late make room for others.
+#[test]
+fn worthless_messages_do_not_delay_others() {
+    let (share, counters) = Run::video("rate=2mbit,delay=40ms,queue=20kb").in_time();
+    assert!(share > 0.6, "{share}");
+    assert!(counters.abandoned_unsent + counters.abandoned_sent > 60);
+}
+
+/// The default congestion control tolerates random loss from the first deadline on, another one stays.
+#[test]
+fn a_congestion_control_that_was_chosen_stays() {
+    let link = "rate=10mbit,delay=40ms,queue=100kb,loss=5%";
+    let chosen = with(Config::default(), |config| {
+        config.congestion_control = CongestionControl::Cubic
+    });
+    let run = Run {
+        config: chosen,
+        ..Run::video(link)
+    };
+    let ((chosen, _), (default, _)) = (run.in_time(), Run::video(link).in_time());
+    assert!(chosen < 0.5 && default > 0.99, "{chosen} and {default}");
+}
+
+#[test]
+fn streams_without_deadlines_come_after_those_with_deadlines() {
+    let link: LinkConfig = "rate=10mbit,delay=40ms,queue=100kb".parse().expect("a link");
+    let mut pair = Setup::new(1).captured(false).path(link).connect();
+    let now = pair.now();
+    let association = pair.association_mut(Side::A);
+    let set = association.set_stream_priority(StreamId(2), 7);
+    set.expect("there are priorities");
+    let priorities = |association: &anabranch_proto::Association| {
+        [GAME, FILE, StreamId(2), StreamId(3)].map(|stream| association.stream_priority(stream))
+    };
+    assert_eq!(priorities(association), [0, 0, 7, 0]);
+    let options = SendOptions::default().deadline(100 * MS);
+    for (stream, options, expected) in [
+        (GAME, SendOptions::default(), [0, 0, 7, 0]),
+        (GAME, options, [0, 1, 7, 1]),
+        (StreamId(2), options, [0, 1, 7, 1]),
+        (StreamId(3), options, [0, 1, 7, 0]),
+    ] {
+        let sent = association.send(now, stream, vec![1; 10].into(), options);
+        sent.expect("there is room");
+        assert_eq!(priorities(association), expected, "{stream:?}");
+    }
+    association.disable_priorities().expect("there are priorities");
+    assert_eq!(priorities(association), [0, 0, 0, 0]);
+}
+
+/// A file in the same association: the time that messages of a game wait for it.
+#[test]
+fn a_file_delays_no_deadline() {
+    let link: LinkConfig = "rate=10mbit,delay=20ms,queue=1000p".parse().expect("a link");
+    let mut pair = Setup::new(1).captured(false).path(link).connect();
+    let (mut sent, mut in_time, mut file) = (0, 0, 0);
+    for tick in 0..2_000 {
+        let now = pair.now();
+        let association = pair.association_mut(Side::A);
+        while association.stats().queued_bytes < 256 << 10 {
+            let part = association.send(now, FILE, vec![7; 16 << 10].into(), SendOptions::default());
+            part.expect("there is room");
+        }
+        let stamp = now.0.to_be_bytes().repeat(100 / 8);
+        let options = SendOptions::default().deadline(100 * MS);
+        association
+            .send(now, GAME, stamp.into(), options)
+            .expect("the file leaves room");
+        sent += u32::from(tick >= 200);
+        pair.run_ms(10);
+        for message in pair.messages(Side::Z).into_iter().filter(|_| tick >= 200) {
+            if message.stream == FILE {
+                file += message.bytes.len();
+                continue;
+            }
+            let stamp = message.bytes[..8].try_into().expect("eight bytes");
+            let at = Timestamp(u64::from_be_bytes(stamp));
+            in_time += u32::from(message.at.saturating_duration_since(at) <= 100 * MS);
+        }
+    }
+    let (share, rate) = (f64::from(in_time) / f64::from(sent), file as f64 * 8e-6 / 18.0);
+    println!("{share:.4} in time, the file has {rate:.2} Mbit/s");
+    assert!(share > 0.98 && rate > 7.0, "{share}, {rate}");
+}
