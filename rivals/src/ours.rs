@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use anabranch::controller::{BbrConfig, CongestionControl};
 use anabranch::{
-    Association, Config, Endpoint, MultipathMode, Reliability, SchedulerKind, SendOptions,
-    StreamId,
+    Association, Config, Endpoint, MultipathMode, Reliability, SchedulerKind, SendOptions, StreamId,
 };
 use bytes::Bytes;
 
@@ -37,6 +36,7 @@ pub(crate) const RIVALS: &[Rival] = &[
         "Config::low_latency(); unordered, lifetime = deadline; three early copies, one of video frames; two paths: failover",
     )
     .with_paths(),
+    Rival::new("anabranch-deadline", "anabranch", "defaults; each message with its deadline and nothing else; two paths: failover").with_paths(),
 ];
 
 /// The settings of both endpoints, and of each message.
@@ -68,6 +68,10 @@ fn settings(job: &Job) -> (Config, SendOptions) {
             (config, SendOptions::default())
         }
         "anabranch-low-latency" => (Config::low_latency(), expiring),
+        "anabranch-deadline" if !job.traffic.is_reliable() => (
+            Config::default(),
+            SendOptions::default().deadline(job.traffic.deadline()),
+        ),
         "anabranch-best" => (
             Config::low_latency(),
             expiring.early_copies(if job.traffic == Traffic::Video { 1 } else { 3 }),
@@ -94,7 +98,7 @@ fn bind(side: Side, job: &Job, mut config: Config) -> Outcome<Endpoint> {
     config = config.with_fast_failover();
     config.local_addresses.clone_from(&job.local);
     // Early copies need acknowledgements that do not name transmissions.
-    if job.rival != "anabranch-best" {
+    if !["anabranch-best", "anabranch-deadline"].contains(&job.rival.as_str()) {
         config.multipath.mode = MultipathMode::Eca;
     }
     let addresses: Vec<_> = job.local.iter().map(|ip| SocketAddr::new(*ip, port)).collect();
