@@ -1,9 +1,10 @@
--- Wireshark and tshark: the experimental chunks of Anabranch, and SCTP over UDP (RFC 6951) on any port.
+-- Wireshark and tshark: the experimental chunks and parameters of Anabranch, and SCTP over UDP (RFC 6951) on any port.
 --
 -- tshark -X lua_script:anabranch.lua -r FILE, or copy this file to Wireshark's folder for personal Lua plugins (Help > About > Folders).
--- crates/wire/src/chunk/experimental.rs describes the formats. The numbers of the chunk types are preferences of the protocol "anabranch".
+-- crates/wire/src/chunk/experimental.rs describes the formats of the chunks, docs/PATHS.md those of the parameters (port pairs). The numbers of
+-- the chunk types are preferences of the protocol "anabranch".
 
-local experimental = Proto("anabranch", "Experimental SCTP chunks (Anabranch)")
+local experimental = Proto("anabranch", "Experimental SCTP chunks and parameters (Anabranch)")
 
 local KINDS = {
     { key = "e_data", name = "E-DATA", number = 96 },
@@ -17,6 +18,12 @@ for _, kind in ipairs(KINDS) do
     experimental.prefs[kind.key] = Pref.uint("Chunk type of " .. kind.name, kind.number, "A number from 15 to 254")
 end
 
+local PARAMETERS = {
+    { key = "port_pairs_supported", name = "Port Pairs Supported", number = 0x9A01 },
+    { key = "pair", name = "Renew Pair", number = 0xDA01 },
+    { key = "pair", name = "Delete Pair", number = 0xDA02 },
+}
+
 local POLICIES = {
     [0] = "on the path of the last arrival", [1] = "a copy on every path", [2] = "on the path of the last arrival",
     [3] = "on the path of the last arrival", [4] = "on the path with the best rank; this one has none",
@@ -26,6 +33,9 @@ local POLICIES = {
 
 local f = {
     chunk = ProtoField.string("anabranch.chunk", "Chunk"),
+    parameter = ProtoField.string("anabranch.parameter", "Parameter"),
+    correlation_id = ProtoField.uint32("anabranch.correlation_id", "Correlation ID"),
+    pair = ProtoField.uint32("anabranch.pair", "Name of the pair: Correlation ID of its Add, 0 for the pair of set-up"),
     policy = ProtoField.uint8("anabranch.policy", "Acknowledge", base.DEC, POLICIES, 0xE0),
     immediate = ProtoField.bool("anabranch.i_bit", "I: acknowledge at once", 8, nil, 0x08),
     unordered = ProtoField.bool("anabranch.u_bit", "U: unordered", 8, nil, 0x04),
@@ -60,13 +70,13 @@ local all = {}
 for _, field in pairs(f) do all[#all + 1] = field end
 experimental.fields = all
 
-local malformed = ProtoExpert.new("anabranch.malformed", "The lengths and counts of the chunk do not agree",
+local malformed = ProtoExpert.new("anabranch.malformed", "The lengths and counts of the chunk or parameter do not agree",
     expert.group.MALFORMED, expert.severity.ERROR)
-local quoted = ProtoExpert.new("anabranch.quoted", "The ICMP message quotes only the beginning of the chunk",
+local quoted = ProtoExpert.new("anabranch.quoted", "The ICMP message quotes only the beginning of the chunk or parameter",
     expert.group.PROTOCOL, expert.severity.NOTE)
 experimental.experts = { malformed, quoted }
 
--- Reads a chunk from front to back. `take` returns nothing beyond the chunk's end, which ends the chunk's dissection.
+-- Reads a chunk or parameter from front to back. `take` returns nothing beyond its end, which ends its dissection.
 local function reader(range)
     local at = 0
     return function(bytes)
@@ -117,6 +127,11 @@ local function blocks(tree, take, count, base, numbers, first, last)
 end
 
 local DISSECT = {
+    port_pairs_supported = function() end,
+    pair = function(tree, _, take)
+        tree:add(f.correlation_id, take(4))
+        tree:add(f.pair, take(4))
+    end,
     e_data = function(tree, flags, take, left) data(tree, flags, take, left, false) end,
     e_i_data = function(tree, flags, take, left) data(tree, flags, take, left, true) end,
     forward_psn = function(tree, _, take) transmission(tree, take, f.new_cum_psn) end,
@@ -156,30 +171,40 @@ local DISSECT = {
     end,
 }
 
-local chunk_types = Field.new("sctp.chunk_type")
+local chunk_types, parameter_types = Field.new("sctp.chunk_type"), Field.new("sctp.parameter_type")
 local icmp, icmpv6 = Field.new("icmp.type"), Field.new("icmpv6.type")
 
+-- Shows the chunk or parameter of this kind whose type tshark found. The length of both is at their third byte.
+local function show(root, found, kind, field)
+    -- Not the bytes of the frame: the offset counts in those that a dissector reassembled or decrypted, if one did.
+    local source, at = found.source, found.offset
+    if at + 4 > source:len() then return end
+    local length = source(at + 2, 2):uint()
+    local there = math.max(math.min(length, source:len() - at), 4)
+    local tree = root:add(experimental, source(at, there), kind.name)
+    tree:add(field, source(at, field == f.chunk and 1 or 2), kind.name)
+    local take, left = reader(source(at, there))
+    take(4)
+    local whole = pcall(DISSECT[kind.key], tree, source(at + 1, 1), take, left)
+    if (icmp() or icmpv6()) and there < length then
+        tree:add_proto_expert_info(quoted)
+    elseif not whole or left() > 0 or there < length then
+        tree:add_proto_expert_info(malformed)
+    end
+end
+
 function experimental.dissector(frame, pinfo, root)
-    local in_icmp = icmp() or icmpv6()
     for _, found in ipairs({ chunk_types() }) do
-        -- Not `frame`: the offset counts in the bytes that a dissector reassembled or decrypted, if one did.
-        local source, at = found.source, found.offset
         for _, kind in ipairs(KINDS) do
-            if found.value == experimental.prefs[kind.key] and at + 4 <= source:len() then
-                local length = source(at + 2, 2):uint()
-                local there = math.max(math.min(length, source:len() - at), 4)
-                local tree = root:add(experimental, source(at, there), kind.name)
-                tree:add(f.chunk, source(at, 1), kind.name)
-                local take, left = reader(source(at, there))
-                take(4)
-                local whole = pcall(DISSECT[kind.key], tree, source(at + 1, 1), take, left)
-                if in_icmp and there < length then
-                    tree:add_proto_expert_info(quoted)
-                elseif not whole or left() > 0 or there < length then
-                    tree:add_proto_expert_info(malformed)
-                end
+            if found.value == experimental.prefs[kind.key] then
+                show(root, found, kind, f.chunk)
                 pinfo.cols.info:append(" " .. kind.name)
             end
+        end
+    end
+    for _, found in ipairs({ parameter_types() }) do
+        for _, kind in ipairs(PARAMETERS) do
+            if found.value == kind.number then show(root, found, kind, f.parameter) end
         end
     end
 end

@@ -195,6 +195,9 @@ pub enum EndpointEvent {
     PeerAddressAdded(SocketAddr),
     /// The peer does not have this address any more (RFC 5061 §5.3 F13).
     PeerAddressRemoved(IpAddr),
+    /// The addresses and UDP ports of the peer that have a path, now that these changed. Only an association that negotiated port pairs
+    /// ([`crate::Extensions::port_pairs`]) sends this event.
+    PeerPorts(Vec<SocketAddr>),
     /// The host at this address, which the peer listed, has no part in the association. Set-up chunks from there are for another
     /// association.
     PeerAddressDenied(SocketAddr),

@@ -1,5 +1,5 @@
-//! The script for Wireshark (`wireshark/anabranch.lua`) with the real tshark: the fields of the experimental chunks, and SCTP over UDP on
-//! any port.
+//! The script for Wireshark (`wireshark/anabranch.lua`) with the real tshark: the fields of the experimental chunks and parameters, and SCTP
+//! over UDP on any port.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,12 @@ use std::process::Command;
 use anabranch_netsim::{PcapngWriter, write_ip_packet};
 use anabranch_proto::Timestamp;
 use anabranch_wire::chunk::{
-    AckPolicy, Chunk, CoopSack, Data, EData, EIData, EncodeChunk, ForwardPsn, GapAckBlock, GapAckBlocks,
-    IData, MessageNumber, PathReport, PathReports, PathSequence, PathSequences, SelectiveForwardTsn,
+    AckPolicy, Asconf, Chunk, CoopSack, Data, EData, EIData, EncodeChunk, ForwardPsn, GapAckBlock,
+    GapAckBlocks, IData, Init, MessageNumber, PathReport, PathReports, PathSequence, PathSequences,
+    SelectiveForwardTsn,
 };
 use anabranch_wire::packet::{CommonHeader, Packet, PacketWriter};
+use anabranch_wire::parameter::{PairAction, Parameter, Parameters, ParametersBuilder};
 use anabranch_wire::{Fsn, Mid, Ppid, Psn, Ssn, StreamId, Tsn, VerificationTag};
 use bytes::Bytes;
 
@@ -252,6 +254,91 @@ fn all_chunks_of_a_packet_are_shown() {
     let both = with_chunks(&first, &[&first[12..], &second[12..], &first[12..]].concat());
     let shown = Capture::new("several", &[both]).fields(&[], &["anabranch.chunk", "anabranch.psn"]);
     assert_eq!(shown, ["E-DATA,COOP-SACK,E-DATA|70000,70000"]);
+}
+
+fn init(parameters: Parameters) -> Init {
+    Init {
+        initiate_tag: VerificationTag(1),
+        a_rwnd: 100_000,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        initial_tsn: Tsn(1),
+        parameters,
+    }
+}
+
+fn pair(action: PairAction) -> Parameter {
+    Parameter::Pair {
+        action,
+        correlation: 70_000,
+        pair: 4_000_000_000,
+    }
+}
+
+/// Port pairs (`docs/PATHS.md`): the parameter of set-up, and the requests of an ASCONF.
+#[test]
+fn the_parameters_of_port_pairs_are_shown() {
+    let offer = ParametersBuilder::new()
+        .push(&Parameter::EcnCapable)
+        .push(&Parameter::PortPairsSupported);
+    let requests = ParametersBuilder::new()
+        .push(&Parameter::Ipv4([0; 4].into()))
+        .push(&pair(PairAction::Renew))
+        .push(&pair(PairAction::Delete));
+    let asconf = Asconf {
+        serial: 9,
+        parameters: requests.finish(),
+    };
+    let capture = Capture::new(
+        "parameters",
+        &[packet(&init(offer.finish()), None), packet(&asconf, None)],
+    );
+    let fields = ["parameter", "correlation_id", "pair"].map(|field| format!("anabranch.{field}"));
+    let shown = capture.fields(&[], &fields.each_ref().map(String::as_str));
+    assert_eq!(
+        shown,
+        [
+            "Port Pairs Supported||",
+            "Renew Pair,Delete Pair|70000,70000|4000000000,4000000000"
+        ]
+    );
+    let flaws = capture.fields(&["-Y", "anabranch.malformed || _ws.malformed"], &["frame.number"]);
+    assert!(flaws.is_empty(), "{flaws:?}");
+}
+
+/// The script must report the parameters that the decoder refuses.
+#[test]
+fn parameters_of_a_wrong_length_are_malformed() {
+    let kinds = [Parameter::PortPairsSupported, pair(PairAction::Delete)];
+    let lists = kinds.iter().flat_map(|parameter| {
+        (4..=16_usize).map(|length| {
+            let mut bytes = ParametersBuilder::new()
+                .push(parameter)
+                .finish()
+                .as_bytes()
+                .to_vec();
+            bytes.resize(length, 0);
+            bytes[2..4].copy_from_slice(&(length as u16).to_be_bytes());
+            bytes
+        })
+    });
+    let refused = |list: &Vec<u8>| {
+        let raw = Parameters::from_bytes(list.clone().into()).iter().next();
+        Parameter::decode(raw.unwrap().unwrap()).is_err()
+    };
+    let lists: Vec<_> = lists.collect();
+    let expected = (1..).zip(&lists).filter(|(_, list)| refused(list));
+    let expected: Vec<String> = expected.map(|(frame, _)| frame.to_string()).collect();
+    let packets = lists
+        .into_iter()
+        .map(|list| packet(&init(Parameters::from_bytes(list.into())), None));
+    let capture = Capture::new("lengths", &packets.collect::<Vec<_>>());
+    let shown = capture.fields(&["-Y", "anabranch.parameter"], &["frame.number"]);
+    assert_eq!(shown.len(), 26);
+    assert_eq!(
+        capture.fields(&["-Y", "anabranch.malformed"], &["frame.number"]),
+        expected
+    );
 }
 
 /// PSNs have 24 bits and TSNs 32.

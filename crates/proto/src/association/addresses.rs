@@ -403,15 +403,17 @@ fn pair_addresses(association: &mut Association, now: Timestamp) {
 
 /// Nobody answers on this unconfirmed path, or a host that knows no such association. If the peer is known to be there, it does not know the
 /// source of the packets: an address translator stands before an address that this endpoint listed, or the network does not work. Only a
-/// wildcard can then name the address. An address of the peer that nobody has reached is asked if no other one has its version of IP.
+/// wildcard can then name the address. An address of the peer that nobody has reached is asked if no other one has its version of IP,
+/// and one of the other version works.
 pub(super) fn on_path_doubtful(association: &mut Association, now: Timestamp, id: PathId) {
     let route = &association.paths.path(id).route;
     let (local, remote) = (route.local, route.remote.ip());
-    let version = |path: &Path| path.route.remote.is_ipv4() == remote.is_ipv4();
+    let is_same_version = |path: &Path| path.route.remote.is_ipv4() == remote.is_ipv4();
     let is_peer = association
         .paths
         .has_confirmed(|path| path.route.remote.ip() == remote)
-        || !association.paths.has_confirmed(version);
+        || association.paths.has_confirmed(|path| !is_same_version(path))
+            && !association.paths.has_confirmed(is_same_version);
     let is_own = association.paths.has_confirmed(|path| path.route.local == local);
     let requests = association
         .addresses

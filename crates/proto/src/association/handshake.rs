@@ -9,6 +9,7 @@ use anabranch_wire::{Tsn, VerificationTag};
 
 use super::ending::Ending;
 use super::identity::Identity;
+use super::ports::tell_ports;
 use super::set_up::SetUp;
 use super::{Association, Capabilities, State};
 use crate::association_state::permit;
@@ -195,6 +196,7 @@ impl Association {
         // The peer knows the addresses that this endpoint listed: each has a path at least, though the peer may have one address alone.
         self.paths
             .add_pairs(now, &self.config, &self.config.local_addresses);
+        tell_ports(self);
     }
 
     /// Sends INIT or COOKIE ECHO and starts T1-init or T1-cookie. An INIT goes to the address that the application named.

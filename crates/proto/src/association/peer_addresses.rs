@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use anabranch_wire::chunk::{Asconf, Chunk, EncodeChunk, kind, padded};
 use anabranch_wire::packet::COMMON_HEADER_LEN;
 
+use super::ports::tell_ports;
 use super::{Association, ControlQueue, Notices};
 use crate::association_state::permit;
 use crate::config::Config;
@@ -49,6 +50,7 @@ impl Association {
         state.responses.process(asconf, source, room, &mut responder);
         let tested = responder.tested;
         self.paths.on_arrival(inbound);
+        tell_ports(self);
         for path in tested {
             if self.paths.has(path) {
                 self.send_heartbeat(now, path);

@@ -4,7 +4,7 @@ use anabranch_wire::chunk::{self, Chunk};
 
 use super::Association;
 use crate::association_state::permit;
-use crate::event::Reply;
+use crate::event::{EndpointEvent, Reply};
 use crate::inbound::Inbound;
 use crate::time::Timestamp;
 use crate::transmit::write_packet;
@@ -37,5 +37,15 @@ pub(super) fn move_port(association: &mut Association, now: Timestamp) {
     if let Some(path) = association.paths.move_port(now) {
         association.on_path_answered(path);
         association.paths.path_mut(path).end_back_off(now);
+        tell_ports(association);
+    }
+}
+
+/// The addresses and ports of the peer may have changed: the endpoint finds the association by them.
+pub(super) fn tell_ports(association: &mut Association) {
+    if association.paths.is_by_port() {
+        let remotes = association.paths.present().map(|path| path.route.remote);
+        let event = EndpointEvent::PeerPorts(remotes.collect());
+        association.notices.tell_endpoint(event);
     }
 }

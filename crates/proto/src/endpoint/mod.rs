@@ -475,6 +475,7 @@ impl Endpoint {
                 self.table.add_address(id, address.ip(), address.port())
             }
             EndpointEvent::PeerAddressRemoved(address) => self.table.remove_address(id, address),
+            EndpointEvent::PeerPorts(remotes) => self.table.set_ports(id, &remotes),
             EndpointEvent::PeerAddressDenied(address) => self.table.release_address(id, address.ip()),
             EndpointEvent::Closed => {
                 self.table.remove(id);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use anabranch_wire::VerificationTag;
 
@@ -35,8 +35,11 @@ impl Peer {
 #[derive(Debug)]
 struct Entry {
     id: AssociationId,
-    /// The addresses of its peer, each with the UDP port of its last packet; rarely more than two.
+    /// The addresses of its peer, each with the UDP port of its last packet; rarely more than two. With port pairs, an address has the port
+    /// of each of its paths.
     peers: Vec<(Peer, u16)>,
+    /// Whether paths may differ by the UDP port alone: ports then change with the paths, and not with each packet.
+    is_by_port: bool,
     /// Whether its packets may arrive with a zero checksum (RFC 9653).
     zero_checksum: bool,
 }
@@ -84,10 +87,35 @@ impl Table {
         let Some(entry) = self.tags.get(&id).and_then(|tag| self.by_tag.get_mut(tag)) else {
             return;
         };
-        let gone = entry.peers.iter().position(|(peer, _)| peer.address == address);
-        if let Some(gone) = gone.filter(|_| entry.peers.len() > 1) {
+        let gone = |entry: &Entry| entry.peers.iter().position(|(peer, _)| peer.address == address);
+        while let Some(gone) = gone(entry).filter(|_| entry.peers.len() > 1) {
             let (peer, udp_port) = entry.peers.remove(gone);
             self.by_peer.remove(&(peer, udp_port, id));
+        }
+    }
+
+    /// The association has port pairs, and its paths lead to these addresses and ports of the peer.
+    pub(super) fn set_ports(&mut self, id: AssociationId, remotes: &[SocketAddr]) {
+        let Some(entry) = self.tags.get(&id).and_then(|tag| self.by_tag.get_mut(tag)) else {
+            return;
+        };
+        entry.is_by_port = true;
+        let Some((first, _)) = entry.peers.first().copied() else {
+            return;
+        };
+        let has_path = |peer: &Peer| remotes.iter().any(|remote| remote.ip() == peer.address);
+        let is_at = |peer: &Peer, port| remotes.contains(&SocketAddr::new(peer.address, port));
+        let gone = |(peer, port): &mut (Peer, u16)| has_path(peer) && !is_at(peer, *port);
+        for (peer, port) in entry.peers.extract_if(.., gone) {
+            self.by_peer.remove(&(peer, port, id));
+        }
+        for remote in remotes {
+            let address = remote.ip();
+            let place = (Peer { address, ..first }, remote.port());
+            if !entry.peers.contains(&place) {
+                entry.peers.push(place);
+                self.by_peer.insert((place.0, place.1, id));
+            }
         }
     }
 
@@ -112,7 +140,7 @@ impl Table {
     ) -> Option<AssociationId> {
         let entry = self.by_tag.get_mut(&tag)?;
         let (_, known) = entry.peers.iter_mut().find(|(known, _)| known == peer)?;
-        if *known != udp_port {
+        if *known != udp_port && !entry.is_by_port {
             // The entry does not exist if the address was released.
             if self.by_peer.remove(&(*peer, *known, entry.id)) {
                 self.by_peer.insert((*peer, udp_port, entry.id));
@@ -132,7 +160,8 @@ impl Table {
     /// The only association with this peer, at any UDP port; `None` if there are several.
     pub(super) fn by_lone_peer(&self, peer: &Peer) -> Option<AssociationId> {
         let mut owners = self.owners(peer);
-        owners.next().filter(|_| owners.next().is_none())
+        let first = owners.next()?;
+        owners.all(|other| other == first).then_some(first)
     }
 
     /// Adds an association with a peer at this UDP port.
@@ -148,6 +177,7 @@ impl Table {
         let entry = Entry {
             id,
             peers: vec![(peer, udp_port)],
+            is_by_port: false,
             zero_checksum,
         };
         self.by_tag.insert(tag, entry);
@@ -202,7 +232,7 @@ impl Table {
     pub(super) fn release_address(&mut self, id: AssociationId, address: IpAddr) {
         let entry = self.tags.get(&id).and_then(|tag| self.by_tag.get(tag));
         let peers = entry.map_or(&[][..], |entry| &entry.peers);
-        if let Some((peer, udp_port)) = peers.iter().find(|(peer, _)| peer.address == address) {
+        for (peer, udp_port) in peers.iter().filter(|(peer, _)| peer.address == address) {
             self.by_peer.remove(&(*peer, *udp_port, id));
         }
     }

@@ -61,6 +61,10 @@ fn two_networks_of_one_public_address_carry_data() {
         }
         assert_eq!(to(&mut roaming), publics(&roaming, &[WIFI, MOBILE]));
         expect_all(&mut roaming);
+        for public in publics(&roaming, &[WIFI, MOBILE]) {
+            let public = public.expect("a mapping");
+            assert!(too_large(&mut roaming, End::Server, SERVER, public));
+        }
     }
 }
 
@@ -75,6 +79,7 @@ fn a_mapping_that_moves_replaces_the_path_that_is_silent() {
         let mut roaming = two_networks(&multipath(mode));
         send_much(&mut roaming, 50);
         let asconfs = roaming.association(End::Server).counters().asconfs_received;
+        let former = roaming.public(restarted).expect("a mapping");
         roaming.restart_routers(&[restarted]);
         send_much(&mut roaming, 150);
         assert_eq!(
@@ -86,6 +91,9 @@ fn a_mapping_that_moves_replaces_the_path_that_is_silent() {
         expect_all(&mut roaming);
         let after = roaming.association(End::Server).counters().asconfs_received;
         assert!(after <= asconfs + 1, "{after} requests, {asconfs} before");
+        let new = roaming.public(restarted).expect("a mapping");
+        let found = [former, new].map(|port| too_large(&mut roaming, End::Server, SERVER, port));
+        assert_eq!(found, [false, true], "the endpoint follows the port");
     }
 }
 
@@ -511,8 +519,8 @@ fn an_abort_with_the_t_bit_concerns_one_network() {
     }
 }
 
-/// A router of one path says that a packet of the end was too large.
-fn too_large(roaming: &mut Roaming, end: End, source: IpAddr, destination: SocketAddr) {
+/// A router of one path says that a packet of the end was too large. Returns whether the endpoint finds the association.
+fn too_large(roaming: &mut Roaming, end: End, source: IpAddr, destination: SocketAddr) -> bool {
     let (local, remote) = roaming.association(end).ports();
     let (_, peer_tag) = roaming.association(end).tags();
     let header = CommonHeader {
@@ -530,6 +538,7 @@ fn too_large(roaming: &mut Roaming, end: End, source: IpAddr, destination: Socke
     };
     let now = roaming.now;
     roaming.association(end).handle_icmp(now, &message);
+    roaming.host(end).endpoint_mut().route_icmp(&message).is_some()
 }
 
 // router → ICMP → the client, whose paths differ by its own address; and the server, whose paths differ by the port of the client
@@ -544,7 +553,7 @@ fn an_icmp_message_shrinks_the_packets_of_its_path() {
                 End::Client => (network, server),
                 End::Server => (SERVER, public),
             };
-            too_large(&mut roaming, end, source, destination);
+            assert!(too_large(&mut roaming, end, source, destination));
             let is_named = |path: &PathStats| match end {
                 End::Client => path.local == Some(network),
                 End::Server => path.remote == public,
@@ -556,7 +565,7 @@ fn an_icmp_message_shrinks_the_packets_of_its_path() {
             let mut former = destination;
             former.set_port(1);
             let before = roaming.association(end).stats().paths;
-            too_large(&mut roaming, end, source, former);
+            assert!(!too_large(&mut roaming, end, source, former));
             assert_eq!(roaming.association(end).stats().paths, before);
         }
     }

@@ -4,3 +4,4 @@
 mod machine;
 mod matrix;
 mod scenarios;
+mod translated;

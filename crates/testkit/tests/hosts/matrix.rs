@@ -17,8 +17,8 @@ use crate::machine::Machine;
 
 const MESSAGES: u32 = 100;
 /// The client's SCTP port, the same after a restart.
-const CLIENT_PORT: u16 = 7000;
-const MS: Duration = Duration::from_millis(1);
+pub(crate) const CLIENT_PORT: u16 = 7000;
+pub(crate) const MS: Duration = Duration::from_millis(1);
 /// The third host, whose address the peer lists wrongly.
 const STRANGER: usize = 9;
 
@@ -46,7 +46,7 @@ fn config(cell: &Cell, host: usize) -> Config {
     config
 }
 
-fn start(host: &mut Host) {
+pub(crate) fn start(host: &mut Host) {
     host.endpoint_mut().listen(PORT).expect("not port 0");
     host.run(Talker::default(), None);
 }
@@ -185,7 +185,7 @@ fn join(network: &mut Network, router: NodeId, node: NodeId, number: u8, interfa
     }
 }
 
-fn message(number: u32, from: usize) -> Vec<u8> {
+pub(crate) fn message(number: u32, from: usize) -> Vec<u8> {
     format!("message {number} from host {from}")
         .repeat(10)
         .into_bytes()

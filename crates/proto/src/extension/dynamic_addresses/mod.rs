@@ -1,9 +1,10 @@
 //! Dynamic address reconfiguration (RFC 5061): this endpoint's requests (`requests`, with
-//! `change`, `outstanding` and `results`), and the answers to those of the peer (`responses`).
+//! `change`, `outstanding`, `own` and `results`), and the answers to those of the peer (`responses`).
 //! [`DynamicAddresses`] is the state of an association. The changes of paths themselves are in `path/dynamic.rs`.
 
 mod change;
 mod outstanding;
+mod own;
 mod requests;
 mod responses;
 mod results;

@@ -9,12 +9,11 @@ use anabranch_wire::parameter::{AddressAction, Parameter, ParametersBuilder};
 
 use super::change::Change;
 use super::outstanding::{MOST_FROM_NEW, Outstanding};
+use super::own::{Knowledge, OwnAddress, OwnAddresses};
 use super::results::{DELETES_LAST, DELETES_SOURCE, Results, UNRECOGNIZED_PARAMETERS};
 use crate::path::PathId;
 use crate::time::Timestamp;
 
-/// How long a new address rests at first after nothing reached the peer from there.
-const FIRST_REST: Duration = Duration::from_secs(1);
 /// How many times the addresses are told anew after one call of the application.
 const MOST_RENEWALS: u32 = 3;
 
@@ -49,16 +48,6 @@ fn is_new(source: IpAddr, usable: &[IpAddr]) -> bool {
     !usable.is_empty() && !usable.contains(&source)
 }
 
-/// An address from which nothing reached the peer.
-#[derive(Debug)]
-struct Rest {
-    address: IpAddr,
-    /// When it is added again; `None` if that is due.
-    until: Option<Timestamp>,
-    /// How often it has rested.
-    times: u32,
-}
-
 /// An ASCONF to be sent, and where from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sending {
@@ -71,23 +60,16 @@ pub(crate) struct Requests {
     next_serial: u32,
     next_correlation: u32,
     wildcard: bool,
-    /// The names of pairs: the Correlation IDs of the requests that added these addresses. `None` if pairs were not negotiated.
-    names: Option<Vec<(IpAddr, u32)>>,
-    /// Addresses that the peer knows and from which it does not answer: their translators may have forgotten them.
-    silent: Vec<IpAddr>,
-    /// The addresses that the peer knows.
-    local: Vec<IpAddr>,
-    /// Addresses that the peer may know: a wildcard addition was retransmitted from another source.
-    doubtful: Vec<IpAddr>,
+    /// Whether pairs have names, because these were negotiated.
+    names_pairs: bool,
+    /// The addresses that the peer knows or that requests were about.
+    own: OwnAddresses,
     /// The addresses that this endpoint has.
     wanted: Vec<IpAddr>,
     /// The address that replaces all others as soon as the peer has tested it, and whether it has tested it already.
     successor: Option<(IpAddr, bool)>,
     /// The address that the peer is to use as primary destination, until it was asked.
     primary: Option<IpAddr>,
-    /// Addresses whose change the peer refused: no second request until the application changes its list.
-    refused: Vec<IpAddr>,
-    rests: Vec<Rest>,
     /// How many times more the addresses are told anew, because the peer did not know the source of a wildcard.
     renewals: u32,
     outstanding: Option<Outstanding>,
@@ -101,15 +83,11 @@ impl Requests {
             next_serial: initial_tsn,
             next_correlation: 1,
             wildcard,
-            names: None,
-            silent: Vec::new(),
-            wanted: local.clone(),
-            local,
-            doubtful: Vec::new(),
+            names_pairs: false,
+            own: OwnAddresses::new(&local),
+            wanted: local,
             successor: None,
             primary: None,
-            refused: Vec::new(),
-            rests: Vec::new(),
             renewals: MOST_RENEWALS,
             outstanding: None,
             is_stopped: false,
@@ -118,36 +96,32 @@ impl Requests {
 
     /// Pairs were negotiated: requests name them. The pair that set-up used, from this address, has the name 0.
     pub(crate) fn name_pairs(&mut self, set_up: Option<IpAddr>) {
-        let names = set_up.map(|address| (address, 0)).into_iter().collect();
-        self.names = self.wildcard.then_some(names);
+        self.names_pairs = self.wildcard;
+        if let (Some(address), true) = (set_up, self.names_pairs) {
+            self.own.of(address).name = Some(0);
+        }
     }
 
     /// The peer may have set up the association with another pair.
     pub(crate) fn forget_set_up(&mut self) {
-        if let Some(names) = &mut self.names {
-            names.retain(|(_, name)| *name != 0);
+        for own in self.own.iter_mut().filter(|own| own.name == Some(0)) {
+            own.name = None;
         }
     }
 
     /// The name of the pair that has this address.
     fn name(&self, address: IpAddr) -> Option<u32> {
-        let mut names = self.names.iter().flatten();
-        names.find(|(one, _)| *one == address).map(|(_, name)| *name)
+        self.own.iter().find(|own| own.address == address)?.name
     }
 
     /// Nobody answers packets from this address, which the peer knows. Returns whether its pair can be renewed: the translator before it
     /// may have another port or address now.
     pub(crate) fn on_silence(&mut self, local: IpAddr) -> bool {
-        let renews = self.name(local).is_some() && !self.silent.contains(&local);
+        let renews = self.own.is(local, |own| own.name.is_some() && !own.is_silent);
         if renews {
-            self.silent.push(local);
+            self.own.of(local).is_silent = true;
         }
         renews
-    }
-
-    /// The peer answers packets from this address.
-    fn on_heard(&mut self, local: IpAddr) {
-        self.silent.retain(|one| *one != local);
     }
 
     /// The addresses that this endpoint has, as far as the application said.
@@ -158,27 +132,24 @@ impl Requests {
     /// The addresses from which packets may leave: those that the peer knows and this endpoint keeps (§5.3 F1, F4). If the application wants an
     /// address again whose deletion is not answered yet, the peer may have deleted it.
     pub(crate) fn usable(&self) -> Vec<IpAddr> {
-        let kept = self.local.iter().copied();
-        kept.filter(|address| self.wanted.contains(address) && !self.is_leaving(*address))
-            .collect()
+        let keeps = |address: &IpAddr| self.wanted.contains(address) && !self.is_leaving(*address);
+        self.own.known().filter(keeps).collect()
     }
 
     /// Sets the list of this endpoint's addresses.
     pub(crate) fn want(&mut self, addresses: Vec<IpAddr>) {
         self.successor = None;
         self.wanted = addresses;
-        self.refused.clear();
-        self.rests.clear();
         self.renewals = MOST_RENEWALS;
         let wanted = &self.wanted;
-        self.silent.retain(|one| wanted.contains(one));
+        self.own.on_wanted(wanted);
         self.primary = self.primary.filter(|address| wanted.contains(address));
     }
 
     /// Replaces all addresses of the list by this one, as soon as the peer knows it and has tested it: before, the peer could send nothing
     /// to it.
     pub(crate) fn replace_all(&mut self, address: IpAddr) {
-        if self.local.contains(&address) {
+        if self.own.knows(address) {
             self.want(vec![address]);
             return;
         }
@@ -192,8 +163,9 @@ impl Requests {
 
     /// A HEARTBEAT arrived at this local address. Returns whether the addresses changed, or a request is due.
     pub(crate) fn on_heartbeat(&mut self, local: Option<IpAddr>) -> bool {
-        local.into_iter().for_each(|local| self.on_heard(local));
-        let works = self.end_rests(|rest| Some(rest.address) == local);
+        let at = self.own.iter_mut().filter(|own| Some(own.address) == local);
+        at.for_each(|own| own.is_silent = false);
+        let works = self.end_rests(|own| Some(own.address) == local);
         let Some((successor, is_tested)) = &mut self.successor else {
             return works;
         };
@@ -203,40 +175,24 @@ impl Requests {
 
     /// Addresses that have rested are added again. Returns whether there are such.
     pub(crate) fn on_time(&mut self, now: Timestamp) -> bool {
-        self.end_rests(|rest| rest.until.is_some_and(|until| until <= now))
+        self.end_rests(|own| own.rests_until.is_some_and(|until| until <= now))
     }
 
-    fn end_rests(&mut self, of: impl Fn(&Rest) -> bool) -> bool {
-        let due = self.rests.iter_mut().filter(|rest| of(rest));
-        due.filter_map(|rest| rest.until.take()).count() > 0
-    }
-
-    /// Nothing reached the peer from this address: it rests, each time twice as long, at most this long.
-    fn rest(&mut self, address: IpAddr, now: Timestamp, longest: Duration) {
-        let place = self.rests.iter().position(|rest| rest.address == address);
-        let times = place.map_or(0, |place| self.rests.swap_remove(place).times);
-        let time = FIRST_REST.saturating_mul(1 << times.min(16));
-        self.rests.push(Rest {
-            address,
-            until: Some(now + time.min(longest)),
-            times: times + 1,
-        });
+    fn end_rests(&mut self, of: impl Fn(&OwnAddress) -> bool) -> bool {
+        let due = self.own.iter_mut().filter(|own| of(own));
+        due.filter_map(|own| own.rests_until.take()).count() > 0
     }
 
     /// When the first address has rested, if no request is outstanding.
     pub(crate) fn rest_ends(&self) -> Option<Timestamp> {
         let idle = self.outstanding.is_none() && !self.is_stopped;
-        self.rests
-            .iter()
-            .filter(|_| idle)
-            .filter_map(|rest| rest.until)
-            .min()
+        let resting = self.own.iter().filter(|_| idle);
+        resting.filter_map(|own| own.rests_until).min()
     }
 
     /// The successor replaces the other addresses, if the peer knows it and has tested it.
     fn succeed(&mut self) -> bool {
-        let ready =
-            |(successor, is_tested): &mut (IpAddr, bool)| *is_tested && self.local.contains(successor);
+        let ready = |(successor, is_tested): &mut (IpAddr, bool)| *is_tested && self.own.knows(*successor);
         match self.successor.take_if(ready) {
             Some((successor, _)) => {
                 self.wanted = vec![successor];
@@ -250,29 +206,9 @@ impl Requests {
     pub(crate) fn on_unknown(&mut self, local: IpAddr) -> bool {
         let told = self.wildcard && self.usable().iter().any(|one| *one != local);
         if told {
-            self.forget_pair(local);
+            self.own.of(local).forget();
         }
         told
-    }
-
-    /// The peer has no pair with this address, which is to be added again.
-    fn forget_pair(&mut self, address: IpAddr) {
-        self.local.retain(|one| *one != address);
-        self.on_heard(address);
-        self.forget_name(address);
-    }
-
-    fn set_name(&mut self, address: IpAddr, name: u32) {
-        self.forget_name(address);
-        if let Some(names) = &mut self.names {
-            names.push((address, name));
-        }
-    }
-
-    fn forget_name(&mut self, address: IpAddr) {
-        if let Some(names) = &mut self.names {
-            names.retain(|(one, _)| *one != address);
-        }
     }
 
     /// Asks the peer to use this address as primary destination.
@@ -287,7 +223,7 @@ impl Requests {
 
     /// Whether pairs have names, because these were negotiated.
     pub(crate) fn names_pairs(&self) -> bool {
-        self.names.is_some()
+        self.names_pairs
     }
 
     /// Whether the peer understands no requests.
@@ -302,8 +238,8 @@ impl Requests {
     }
 
     pub(super) fn is_between_addresses(&self) -> bool {
-        let knows_some = !self.local.is_empty() || !self.doubtful.is_empty();
-        knows_some && !self.local.iter().any(|address| self.wanted.contains(address))
+        let knows_some = self.own.iter().any(|own| own.knowledge != Knowledge::Unknown);
+        knows_some && !self.own.known().any(|address| self.wanted.contains(&address))
     }
 
     pub(super) fn is_leaving(&self, address: IpAddr) -> bool {
@@ -332,33 +268,31 @@ impl Requests {
         if self.outstanding.is_some() || self.is_stopped {
             return None;
         }
-        let open = |address: &&IpAddr| !self.refused.contains(address);
-        let adds = self
-            .wanted
-            .iter()
-            .filter(open)
-            .filter(|one| !self.local.contains(one));
-        let resting = self.rests.iter().filter(|rest| rest.until.is_some());
-        let resting: Vec<_> = resting.map(|rest| rest.address).collect();
-        let adds = adds.copied().filter(|address| !resting.contains(address));
+        let is_due = |address: &IpAddr| {
+            let shut = |own: &OwnAddress| {
+                own.knowledge == Knowledge::Known || own.is_refused || own.rests_until.is_some()
+            };
+            !self.own.is(*address, shut)
+        };
+        let adds = self.wanted.iter().copied().filter(is_due);
         let adds: Vec<_> = adds.filter(|address| reaches(*address)).collect();
-        let deletes = self
-            .local
-            .iter()
-            .chain(&self.doubtful)
-            .filter(open)
-            .filter(|one| !self.wanted.contains(one));
-        let deletes: Vec<_> = deletes.copied().collect();
+        let leaves = |own: &&OwnAddress| {
+            own.knowledge != Knowledge::Unknown && !own.is_refused && !self.wanted.contains(&own.address)
+        };
+        let deletes = self.own.iter().filter(leaves).map(|own| own.address);
+        let deletes: Vec<_> = deletes.collect();
         let mut usable = self.usable();
         usable.sort_by_key(|address| !works(*address));
         // The last address is never deleted (§5.3 F5).
         let may_delete = !usable.is_empty() || !adds.is_empty();
         let (source, changes) = if self.wildcard {
-            self.silent.retain(|one| !works(*one));
-            let silent = self.silent.iter().filter(|one| usable.contains(one));
-            let silent = silent
-                .copied()
-                .find(|one| !resting.contains(one) && reaches(*one));
+            let all = self.own.iter_mut();
+            all.for_each(|own| own.is_silent &= !works(own.address));
+            let silent = |own: &&OwnAddress| {
+                own.is_silent && own.rests_until.is_none() && usable.contains(&own.address)
+            };
+            let mut silent = self.own.iter().filter(silent).map(|own| own.address);
+            let silent = silent.find(|address| reaches(*address));
             self.wildcard_changes(&usable, &adds, &deletes, silent)?
         } else {
             let change = |action| move |address: &IpAddr| Change::new(action, *address);
@@ -430,8 +364,8 @@ impl Requests {
             IpAddr::V6(_) => IpAddr::from([0; 16]),
         };
         // §5.3.2: an address of the association, even one that is being deleted, by which the peer can find the association.
-        let known = self.local.iter().find(|address| self.wanted.contains(address));
-        let known = known.or(self.local.first()).copied();
+        let kept = self.own.known().find(|address| self.wanted.contains(address));
+        let known = kept.or(self.own.known().next());
         let lookup = known.filter(|_| !self.wildcard).unwrap_or(unspecified);
         let mut parameters = ParametersBuilder::new().push(&match lookup {
             IpAddr::V4(ip) => Parameter::Ipv4(ip),
@@ -460,7 +394,7 @@ impl Requests {
         };
         self.next_serial = self.next_serial.wrapping_add(1);
         let is_renewal =
-            |change: &Change| change.action == AddressAction::Add && self.local.contains(&change.address);
+            |change: &Change| change.action == AddressAction::Add && self.own.knows(change.address);
         let renews = sent.iter().any(is_renewal);
         self.outstanding = Some(Outstanding {
             asconf: asconf.clone(),
@@ -548,7 +482,7 @@ impl Requests {
         outstanding.from_deleted |= deletes(&source);
         let mut withdrawn = Vec::new();
         let first = outstanding.wildcard_source.filter(|first| *first != source);
-        if let (Some(first), true) = (first, self.names.is_some()) {
+        if let (Some(first), true) = (first, self.names_pairs) {
             withdrawn = outstanding.withdraw(first);
         } else if first.is_some() && !outstanding.other_sources.contains(&source) {
             outstanding.other_sources.push(source);
@@ -576,9 +510,9 @@ impl Requests {
             .wildcard_source
             .filter(|_| is_ambiguous && outstanding.gives_up(&self.usable()));
         if let Some(source) = outstanding.withdrawn.or(gave_up) {
-            self.rest(source, now, longest_rest);
+            self.own.of(source).rest(now, longest_rest);
         }
-        let before = self.local.clone();
+        let before: Vec<_> = self.own.known().collect();
         let mut is_unknown = false;
         let results = Results::of(ack, &outstanding.changes);
         for change in &outstanding.changes {
@@ -588,7 +522,7 @@ impl Requests {
                 // The peer does not know the source, which alone would stay: all addresses are added again.
                 Some(DELETES_LAST) if self.wildcard && self.renewals > 0 => is_unknown = true,
                 // The peer does not know the pair: the address is added again.
-                Some(_) if change.renews() => self.forget_name(change.address),
+                Some(_) if change.renews() => self.own.of(change.address).name = None,
                 Some(code) => {
                     self.on_refused(change, code);
                     outcomes.push(Outcome::Refused(change.address, code));
@@ -598,18 +532,17 @@ impl Requests {
         }
         if is_unknown {
             self.renewals -= 1;
-            let known = core::mem::take(&mut self.local);
-            known.into_iter().for_each(|address| self.doubt(address));
+            let known: Vec<_> = self.own.known().collect();
+            self.doubt_all(&known);
         }
         if is_ambiguous {
             // The peer processed the request with the source of one of the transmissions, and which one is unknown.
             let deletes = |change: &Change| change.action == AddressAction::Delete;
             let sources = outstanding.other_sources.iter().copied();
             if outstanding.changes.iter().any(deletes) {
-                self.local.clear();
-                before.into_iter().for_each(|address| self.doubt(address));
+                self.doubt_all(&before);
             }
-            sources.for_each(|source| self.doubt(source));
+            sources.for_each(|source| self.own.of(source).doubt());
         }
         // The answer to a request from a new address says nothing about the path that data takes.
         let measures = outstanding.retransmissions == 0 && !outstanding.from_new;
@@ -620,33 +553,26 @@ impl Requests {
     /// The peer performed a change. An addition whose source address changed meanwhile is requested again: which address the peer added is
     /// unknown, and to add an address that it has already succeeds.
     fn on_performed(&mut self, change: &Change, is_ambiguous: bool) -> Option<Outcome> {
-        let address = change.address;
+        let names_pairs = self.names_pairs;
+        let own = self.own.of(change.address);
+        let was_known = own.knowledge == Knowledge::Known;
         match change.action {
             AddressAction::Add if is_ambiguous => {
-                self.doubt(address);
-                None
-            }
-            AddressAction::Add if self.local.contains(&address) => {
-                self.on_heard(address);
-                self.rests.retain(|rest| rest.address != address);
-                if change.pair.is_none() {
-                    self.set_name(address, change.correlation);
-                }
+                own.doubt();
                 None
             }
             AddressAction::Add => {
-                self.rests.retain(|rest| rest.address != address);
-                self.doubtful.retain(|one| *one != address);
-                self.set_name(address, change.correlation);
-                self.local.push(address);
+                own.knowledge = Knowledge::Known;
+                own.is_silent = false;
+                own.end_rests();
+                let name = change.pair.unwrap_or(change.correlation);
+                own.name = names_pairs.then_some(name);
                 self.succeed();
-                Some(Outcome::Added(address))
+                (!was_known).then_some(Outcome::Added(change.address))
             }
             AddressAction::Delete => {
-                let known = self.local.len();
-                self.forget_pair(address);
-                self.doubtful.retain(|one| *one != address);
-                (self.local.len() < known).then_some(Outcome::Removed(address))
+                own.forget();
+                was_known.then_some(Outcome::Removed(change.address))
             }
             AddressAction::SetPrimary => None,
         }
@@ -654,26 +580,27 @@ impl Requests {
 
     /// A request was withdrawn. The peer may have performed it, so that it may know the address or not.
     fn on_withdrawn(&mut self, change: &Change) {
+        let own = self.own.of(change.address);
         match change.action {
-            AddressAction::Add if change.pair.is_none() => self.set_name(change.address, change.correlation),
-            AddressAction::Delete => self.local.retain(|one| *one != change.address),
+            AddressAction::Add if change.pair.is_none() => own.name = Some(change.correlation),
+            AddressAction::Delete => own.knowledge = Knowledge::Unknown,
             _ => return,
         }
-        self.doubt(change.address);
+        own.doubt();
     }
 
-    /// The peer may know this address.
-    fn doubt(&mut self, address: IpAddr) {
-        if !self.doubtful.contains(&address) {
-            self.doubtful.push(address);
+    /// The peer may know these addresses, or not.
+    fn doubt_all(&mut self, addresses: &[IpAddr]) {
+        for address in addresses {
+            self.own.of(*address).knowledge = Knowledge::Doubtful;
         }
     }
 
     fn on_refused(&mut self, change: &Change, code: u16) {
         // §5.3 F3a: the peer does not understand Add or Delete.
         self.is_stopped |= code == UNRECOGNIZED_PARAMETERS && change.action != AddressAction::SetPrimary;
-        if change.action != AddressAction::SetPrimary && !self.refused.contains(&change.address) {
-            self.refused.push(change.address);
+        if change.action != AddressAction::SetPrimary {
+            self.own.of(change.address).is_refused = true;
         }
     }
 }
