@@ -11,7 +11,6 @@ use super::{Association, State};
 use crate::association_state::permit;
 use crate::control::Request;
 use crate::event::{CloseReason, Event};
-use crate::extension::dynamic_addresses::Requests;
 use crate::path::{HeartbeatAnswer, HeartbeatInfo, Path, PathId};
 use crate::time::Timestamp;
 use crate::transmit::{Sender, write_packet};
@@ -25,28 +24,26 @@ impl Association {
         }
         let heartbeats = self.state.may(permit::HEARTBEAT);
         let probes = self.state.may(permit::PROBE);
-        self.paths
-            .iter()
-            .flat_map(|path| {
-                [
-                    path.timers.t3(),
-                    path.heartbeat.due.filter(|_| heartbeats),
-                    path.probe_due().filter(|_| probes),
-                    self.sender.loss_timer_due(&self.paths, path.id),
-                ]
-            })
-            .chain([
-                self.state.request().and_then(Request::due),
-                self.addresses.requests().and_then(Requests::due),
-                self.addresses.requests().and_then(Requests::rest_ends),
-                self.ending.due(),
-                self.ending.idle_due(&self.state, self.sender.is_empty()),
-                self.reconfiguration.due(self.state.may(permit::EXCHANGE_DATA)),
-                self.receiver.ack_deadline(),
-                self.sender.deadline(&self.config),
-            ])
-            .flatten()
-            .min()
+        // Time never reaches the last point in time.
+        let mut first = Timestamp::MAX;
+        let mut note = |due: Option<Timestamp>| first = due.map_or(first, |due| due.min(first));
+        for path in self.paths.iter() {
+            note(path.timers.t3());
+            note(path.heartbeat.due.filter(|_| heartbeats));
+            note(path.probe_due().filter(|_| probes));
+            note(self.sender.loss_timer_due(&self.paths, path.id));
+        }
+        note(self.state.request().and_then(Request::due));
+        if let Some(requests) = self.addresses.requests() {
+            note(requests.due());
+            note(requests.rest_ends());
+        }
+        note(self.ending.due());
+        note(self.ending.idle_due(&self.state, self.sender.is_empty()));
+        note(self.reconfiguration.due(self.state.may(permit::EXCHANGE_DATA)));
+        note(self.receiver.ack_deadline());
+        note(self.sender.deadline(&self.config));
+        (first < Timestamp::MAX).then_some(first)
     }
 
     /// Handles all timers that have expired. An early call has no effect.

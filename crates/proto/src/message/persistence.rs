@@ -51,12 +51,15 @@ impl Persistence {
     }
 }
 
+/// The bytes of a fragment on most paths.
+const USUAL_FRAGMENT: usize = 1200;
+
 /// How many times each chunk of a message may be sent again before its loss can be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Copies {
     Fixed(u8),
-    /// As many as are needed that a message of so many bytes is in time.
-    ForDeadline(u32),
+    /// As many as are needed that a message of about so many fragments is in time.
+    ForDeadline(u8),
 }
 
 impl Default for Copies {
@@ -77,12 +80,12 @@ pub(crate) struct Haste {
 impl Haste {
     /// For a message of so many bytes.
     pub(crate) fn new(options: &SendOptions, bytes: usize) -> Self {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let fragments = u8::try_from(bytes.div_ceil(USUAL_FRAGMENT)).unwrap_or(u8::MAX);
         let fixed = Copies::Fixed(options.early_copies);
         Self {
             early_discard: options.early_discard.unwrap_or_default(),
             notice: options.discard_notice.unwrap_or_default(),
-            copies: options.deadline.map_or(fixed, |_| Copies::ForDeadline(bytes)),
+            copies: options.deadline.map_or(fixed, |_| Copies::ForDeadline(fragments)),
         }
     }
 }

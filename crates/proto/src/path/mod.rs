@@ -250,7 +250,7 @@ impl Path {
     ) {
         let mut packet: Option<LostPacket> = None;
         for (no, bytes) in sendings {
-            self.copies.losses.on_lost(no);
+            self.copies.on_lost(no);
             let rate = self.rate.as_mut();
             let Some(lost) = rate.and_then(|rate| rate.on_lost(now, no, bytes)) else {
                 continue;

@@ -278,7 +278,7 @@ impl Sender {
             }
         }
         path.delivery.on_lost(outcome.lost);
-        path.copies.losses.on_lost_beside(outcome.lost_beside());
+        path.copies.on_lost_beside(outcome.lost_beside());
         path.open_burst(cx.now, outcome.newly_acked, max_burst);
         if path.flight.is_empty() {
             path.timers.stop_t3();

@@ -348,14 +348,17 @@ impl Requests {
     }
 
     /// The requests that delete these addresses when so many stay. To delete by a wildcard deletes all addresses but one (§4.2.2), so that
-    /// addresses whose pairs have no names can be deleted only if a single one stays.
+    /// addresses whose pairs have no names, or may have others, can be deleted only if a single one stays.
     fn deletions(&self, deletes: &[IpAddr], kept: usize) -> Vec<Change> {
-        let delete = |address: &IpAddr| match self.name(*address) {
-            Some(pair) => Change::of_pair(AddressAction::Delete, *address, pair),
-            None => Change::new(AddressAction::Delete, *address),
-        };
-        let all = deletes.iter().filter(|_| kept > 0).map(delete);
-        all.filter(|change| change.pair.is_some() || kept == 1).collect()
+        let mut all = Vec::new();
+        for address in deletes.iter().filter(|_| kept > 0) {
+            let pair = self.name(*address);
+            all.extend(pair.map(|pair| Change::of_pair(AddressAction::Delete, *address, pair)));
+            if kept == 1 && (pair.is_none() || !self.own.knows(*address)) {
+                all.push(Change::new(AddressAction::Delete, *address));
+            }
+        }
+        all
     }
 
     fn build(&mut self, source: IpAddr, changes: &[Change]) -> Sending {

@@ -912,6 +912,25 @@ fn a_request_from_a_new_address_measures_no_path() {
 }
 
 #[test]
+fn a_pair_that_may_have_another_name_is_deleted_by_a_wildcard_too() {
+    // The INIT listed both, so that the peer may know B by no name.
+    let mut requests = named(&[A, B]);
+    assert!(requests.on_unknown(B));
+    let sending = next(&mut requests).expect("B is added again");
+    for _ in 0..2 {
+        requests.again(|_| true, |_| true);
+    }
+    performed(&mut requests, &sending);
+    requests.want(vec![A]);
+    let deletion = next(&mut requests).expect("the peer may know B");
+    let name = correlations_of(&sending.asconf)[0];
+    assert_eq!(pair_requests(&deletion.asconf), [(PairAction::Delete, name)]);
+    assert_eq!(changes_of(&deletion.asconf), [Delete]);
+    performed(&mut requests, &deletion);
+    assert_eq!(next(&mut requests), None);
+}
+
+#[test]
 fn an_address_is_in_doubt_after_its_deletion_was_withdrawn() {
     let (mut requests, names) = three();
     requests.want(vec![B, C, ip(4)]);

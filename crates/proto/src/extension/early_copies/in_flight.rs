@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::extension::deadline::RecentLoss;
+use crate::extension::deadline::{Loss, RecentLoss};
 use crate::path::SendNo;
 use crate::seq::ExtendedTsn;
 use crate::time::Timestamp;
@@ -58,8 +58,8 @@ pub(crate) struct CopiesInFlight {
     /// Copies of which the peer should have reported a duplicate if nothing was lost, until it reported the first.
     unreported: u32,
     peer_reports: bool,
-    /// The losses of the path, for messages with deadlines.
-    pub(crate) losses: RecentLoss,
+    /// The losses of the path, since a message with a deadline asked for them first.
+    losses: Option<Box<RecentLoss>>,
 }
 
 impl CopiesInFlight {
@@ -71,7 +71,9 @@ impl CopiesInFlight {
     /// A copy of `tsn` was sent. Later acknowledgements of the transmission `after`, or of a later one, show its fate.
     pub(crate) fn push(&mut self, now: Timestamp, tsn: ExtendedTsn, after: SendNo, bytes: usize) {
         self.bytes += bytes;
-        self.losses.on_copied();
+        if let Some(losses) = &mut self.losses {
+            losses.on_copied();
+        }
         self.copies.push_back(SentCopy {
             tsn,
             after,
@@ -79,6 +81,26 @@ impl CopiesInFlight {
             bytes,
         });
         self.chunks.entry(tsn).or_default().open += 1;
+    }
+
+    /// How probable the loss of a transmission is, if so many chunks were sent and so many declared lost.
+    pub(crate) fn loss(&mut self, now: Timestamp, sent: u64, lost: u64) -> Loss {
+        let losses = self.losses.get_or_insert_default();
+        losses.loss(now, sent, lost)
+    }
+
+    /// The transmission `no` is declared lost.
+    pub(crate) fn on_lost(&mut self, no: SendNo) {
+        if let Some(losses) = &mut self.losses {
+            losses.on_lost(no);
+        }
+    }
+
+    /// So many packets were lost whose chunks are not declared lost: a copy or a tail loss probe arrived.
+    pub(crate) fn on_lost_beside(&mut self, packets: u32) {
+        if let Some(losses) = &mut self.losses {
+            losses.on_lost_beside(packets);
+        }
     }
 
     /// Whether the peer reports duplicates, as far as is known: otherwise each copy would count as a loss.

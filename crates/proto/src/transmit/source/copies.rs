@@ -6,7 +6,7 @@ use anabranch_wire::packet::PacketWriter;
 
 use super::super::{Cx, Sender};
 use super::Source;
-use crate::extension::deadline;
+use crate::extension::deadline::needed_copies;
 use crate::extension::early_copies::{PlannedCopy, spacing};
 use crate::message::{Copies, Persistence};
 use crate::path::{Load, PathId};
@@ -24,7 +24,7 @@ impl Sender {
         {
             let left = match copies {
                 Copies::Fixed(count) => count,
-                Copies::ForDeadline(bytes) => self.copies_for_deadline(cx, id, index, bytes),
+                Copies::ForDeadline(fragments) => self.copies_for_deadline(cx, id, index, fragments),
             };
             if left > 0 {
                 self.plan_copy(cx, id, index, left);
@@ -32,21 +32,20 @@ impl Sender {
         }
     }
 
-    /// How many copies the chunk needs, whose message has so many bytes.
-    fn copies_for_deadline(&self, cx: &mut Cx<'_>, id: PathId, index: u64, bytes: u32) -> u8 {
+    /// How many copies the chunk needs, whose message has so many fragments.
+    fn copies_for_deadline(&self, cx: &mut Cx<'_>, id: PathId, index: u64, fragments: u8) -> u8 {
         let path = cx.paths.path_mut(id);
         let round_trip = path.rtt.smoothed_or_rto();
         let left = match self.outstanding.chunk(index).fragment.persistence {
             Persistence::Until(deadline) => deadline.saturating_duration_since(cx.now + round_trip / 2),
             _ => Duration::MAX,
         };
-        let fragments = (bytes as usize).div_ceil(path.pmtu.max_data());
         let (sent, _, lost) = path.delivery.chunks();
-        deadline::copies(
-            path.copies.losses.loss(cx.now, sent, lost),
+        needed_copies(
+            path.copies.loss(cx.now, sent, lost),
             left,
             round_trip,
-            u32::try_from(fragments).unwrap_or(u32::MAX),
+            u32::from(fragments),
         )
     }
 
