@@ -202,11 +202,14 @@ impl Requests {
         }
     }
 
-    /// The peer does not know this address, although it was told. Returns whether it can be told by a wildcard, because it knows others.
+    /// The peer seems not to know this address, although it was told: an answer that was lost looks alike. Returns whether it can be told by a
+    /// wildcard, because it knows others.
     pub(crate) fn on_unknown(&mut self, local: IpAddr) -> bool {
         let told = self.wildcard && self.usable().iter().any(|one| *one != local);
         if told {
-            self.own.of(local).forget();
+            let own = self.own.of(local);
+            own.forget();
+            own.doubt();
         }
         told
     }

@@ -931,6 +931,15 @@ fn a_pair_that_may_have_another_name_is_deleted_by_a_wildcard_too() {
 }
 
 #[test]
+fn an_address_that_seems_unknown_is_deleted_when_it_is_gone() {
+    let mut requests = named(&[A, B]);
+    assert!(requests.on_unknown(B));
+    requests.want(vec![A]);
+    let deletion = next(&mut requests).expect("the peer may know B");
+    assert_eq!((deletion.source, changes_of(&deletion.asconf)), (A, vec![Delete]));
+}
+
+#[test]
 fn an_address_is_in_doubt_after_its_deletion_was_withdrawn() {
     let (mut requests, names) = three();
     requests.want(vec![B, C, ip(4)]);
