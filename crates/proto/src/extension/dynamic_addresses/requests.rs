@@ -209,7 +209,7 @@ impl Requests {
         if told {
             let own = self.own.of(local);
             own.forget();
-            own.doubt();
+            own.knowledge = Knowledge::Doubtful;
         }
         told
     }
