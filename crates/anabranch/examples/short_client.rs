@@ -1,4 +1,4 @@
-//! The code of README: a message that may expire and a message that always arrives, to the server of the example `first_server`.
+//! The code of README: a message with a deadline and a message that always arrives, to the server of the example `first_server`.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // ANCHOR: short
     let endpoint = Endpoint::bind("0.0.0.0:0").await?;
     let association = endpoint.connect(server, 7).await?;
-    let positions = association.stream(1).lifetime(Duration::from_millis(100));
+    let positions = association.stream(1).deadline(Duration::from_millis(100));
     association.send(0, "turn left").await?;
     positions.send("at 52.52, 13.41").await?;
     association.shutdown().await?;

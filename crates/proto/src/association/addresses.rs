@@ -354,6 +354,15 @@ impl Association {
     }
 }
 
+/// Whether nothing but a request may leave, because the peer knows no address of this endpoint (§5.3 F4): not if no request is outstanding and
+/// none may be made any more.
+pub(super) fn awaits_address(association: &Association) -> bool {
+    let addresses = &association.addresses;
+    let may_request = association.state.may(permit::HEARTBEAT);
+    let requests = |requests: &Requests| may_request || requests.due().is_some();
+    addresses.is_between_addresses() && addresses.requests().is_some_and(requests)
+}
+
 fn is_sound(path: &Path) -> bool {
     path.state == PathState::Active && path.error_count == 0
 }

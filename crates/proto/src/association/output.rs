@@ -1,5 +1,6 @@
 //! Output of an association: the packets and events that the driver takes out of it.
 
+use super::addresses::awaits_address;
 use super::{Association, tracing};
 use crate::event::{EndpointEvent, Event};
 use crate::time::Timestamp;
@@ -45,7 +46,7 @@ impl Association {
                 if !it.control.has_replies() {
                     it.send_due_probes(now);
                 }
-                let only_replies = it.addresses.is_between_addresses();
+                let only_replies = awaits_address(it);
                 let (mut assembler, mut cx) = it.parts(now);
                 let transmit = match assembler.take_reply(&mut cx, buffer) {
                     Some(reply) => Some(reply),

@@ -28,7 +28,11 @@ impl Sender {
         let path = paths.path(path);
         let timeout = path.probe_timeout(alone)?;
         // The obstacle that delayed a probe may have gone after the probe's time.
-        let due = timeout.max(self.loss_timers_ran + SHORTEST_WAIT);
+        let due = if timeout > self.loss_timers_ran {
+            timeout
+        } else {
+            self.loss_timers_ran + SHORTEST_WAIT
+        };
         self.outstanding.may_probe(path).then_some(due)
     }
 

@@ -208,7 +208,7 @@ impl Requests {
         let told = self.wildcard && self.usable().iter().any(|one| *one != local);
         if told {
             let own = self.own.of(local);
-            own.forget();
+            own.is_silent = false;
             own.knowledge = Knowledge::Doubtful;
         }
         told
@@ -382,7 +382,11 @@ impl Requests {
             // One wildcard deletes all old addresses.
             let is_same = |last: &&Change| last.action == change.action && last.pair == change.pair;
             let again = sent.last().filter(|last| self.wildcard && is_same(last));
-            let correlation = again.map_or(self.next_correlation, |last| last.correlation);
+            // The peer may have added this pair already: its name stays.
+            let adds = change.action == AddressAction::Add && change.pair.is_none();
+            let name = self.name(change.address).filter(|_| adds);
+            let correlation = again.map(|last| last.correlation).or(name);
+            let correlation = correlation.unwrap_or(self.next_correlation);
             let change = Change {
                 correlation,
                 ..*change

@@ -931,6 +931,26 @@ fn a_pair_that_may_have_another_name_is_deleted_by_a_wildcard_too() {
 }
 
 #[test]
+fn an_address_that_is_added_again_keeps_its_name() {
+    let mut requests = named(&[A]);
+    requests.want(vec![A, B]);
+    let first = next(&mut requests).expect("B is new");
+    for _ in 0..2 {
+        requests.again(|_| true, |_| true);
+    }
+    performed(&mut requests, &first);
+    // The peer may have added B, and may not see the second request.
+    assert!(requests.on_time(requests.rest_ends().expect("it rests")));
+    let second = next(&mut requests).expect("B may be unknown");
+    assert_eq!(correlations_of(&second.asconf), correlations_of(&first.asconf));
+    performed(&mut requests, &second);
+    // So does the address of set-up.
+    assert!(requests.on_unknown(A));
+    let third = next(&mut requests).expect("A may be unknown");
+    assert_eq!((third.source, correlations_of(&third.asconf)), (A, vec![0]));
+}
+
+#[test]
 fn an_address_that_seems_unknown_is_deleted_when_it_is_gone() {
     let mut requests = named(&[A, B]);
     assert!(requests.on_unknown(B));
