@@ -4,7 +4,8 @@ use core::time::Duration;
 
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::controller::CongestionControl;
-use anabranch_proto::{Config, Counters, SendOptions, StreamId, Timestamp};
+use anabranch_proto::{Config, Counters, RecoveryRules, SendOptions, StreamId, Timestamp};
+use anabranch_testkit::fixture::{ALL, Fixture, config};
 use anabranch_testkit::{Setup, Side, with};
 
 const MS: Duration = Duration::from_millis(1);
@@ -200,4 +201,28 @@ fn a_file_delays_no_deadline() {
     let (share, rate) = (f64::from(in_time) / f64::from(sent), file as f64 * 8e-6 / 18.0);
     println!("{share:.4} in time, the file has {rate:.2} Mbit/s");
     assert!(share > 0.98 && rate > 7.0, "{share}, {rate}");
+}
+
+// A → DATA 0 → Z → SACK 0 (30 ms later, the first measurement: the RTT may vary by half of it)
+// A → DATA 1 → Z; A → DATA 1 (8 ms later, and not a third of the RTT later)
+#[test]
+fn copies_leave_earlier_where_the_round_trip_time_varies() {
+    let rack = with(config(), |config| config.recovery = RecoveryRules::RACK);
+    let mut fixture = Fixture::new(rack, &ALL);
+    let send = |fixture: &mut Fixture| {
+        let options = SendOptions::default().deadline(60 * MS);
+        let sent = fixture
+            .script
+            .act(|association, now| association.send(now, GAME, vec![1; 100].into(), options));
+        sent.expect("the send buffer has room");
+        fixture.sent()
+    };
+    assert_eq!(send(&mut fixture), ["DATA 0"]);
+    fixture.script.advance(30 * MS);
+    fixture.sack(1, &[]);
+    assert_eq!(send(&mut fixture), ["DATA 1"]);
+    fixture.script.advance(7 * MS);
+    assert_eq!(fixture.sent(), [""; 0]);
+    fixture.script.advance(MS);
+    assert_eq!(fixture.sent(), ["DATA 1"]);
 }

@@ -27,23 +27,14 @@ pub(crate) enum AnyController {
 impl AnyController {
     /// `max_data` is PMDCS, the largest DATA chunk that fits a packet of the path.
     pub(crate) fn new(config: &Config, max_data: usize, ipv6: bool, seed: u64) -> Self {
-        Self::following(config, max_data, ipv6, seed, 0)
-    }
-
-    /// A controller that follows another one, on a path with so many bytes in flight: its window begins there.
-    pub(crate) fn following(
-        config: &Config,
-        max_data: usize,
-        ipv6: bool,
-        seed: u64,
-        in_flight: usize,
-    ) -> Self {
-        let path = NewPath {
-            max_data,
-            initial_window: Self::initial_window(config, max_data, ipv6).max(in_flight),
-            seed,
-        };
-        Self::of_path(config, &path)
+        Self::of_path(
+            config,
+            &NewPath {
+                max_data,
+                initial_window: Self::initial_window(config, max_data, ipv6),
+                seed,
+            },
+        )
     }
 
     /// The algorithm that [`CongestionControl::Automatic`] stands for: RFC 6356 and resource pooling couple windows of RFC 9260's.

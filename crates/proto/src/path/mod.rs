@@ -109,10 +109,10 @@ impl Path {
         }
     }
 
-    /// Another congestion control algorithm takes over.
+    /// Another congestion control algorithm takes over, and begins as on a new path: a queue that the former one built drains first.
     fn change_controller(&mut self, config: &Config, seed: u64) {
         let (max_data, ipv6) = (self.pmtu.max_data(), self.route.remote.is_ipv6());
-        self.control = AnyController::following(config, max_data, ipv6, seed, self.flight.bytes());
+        self.control = AnyController::new(config, max_data, ipv6, seed);
         self.rate = self.control.wants_rate_samples().then(RateSampler::default);
         self.gates.pacer = Pacer::default();
         self.gates.recovery = None;

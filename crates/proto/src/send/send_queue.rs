@@ -270,6 +270,12 @@ impl SendQueue {
             .map_or(0, |stream| self.scheduler.class(stream))
     }
 
+    /// The class of the most urgent message that waits, although a message that has begun is finished before it.
+    pub(crate) fn most_urgent_class(&self) -> u16 {
+        let class = |stream| self.scheduler.class(stream);
+        self.next_class().min(self.scheduler.peek().map_or(0, class))
+    }
+
     /// Bytes of user data in the next fragment, at most `limit`. `None` if nothing can be sent: the queue is empty, or a message that has
     /// begun waits for its next part.
     #[inline(always)]
@@ -664,5 +670,29 @@ impl SendQueue {
             .collect();
         waiting.sort_unstable();
         waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_urgent_message_lends_its_class_to_the_one_before_it() {
+        let (urgent, file) = (StreamId(0), StreamId(1));
+        let mut queue = SendQueue::new(2, SchedulerKind::Priority);
+        queue.set_priorities(file, file, 1);
+        let now = Timestamp::ZERO;
+        let push = |queue: &mut SendQueue, stream| {
+            let message = Bytes::from(vec![7; 3000]);
+            let pushed = queue.push(now, stream, message, &SendOptions::default(), false, true);
+            pushed.expect("there is room");
+        };
+        push(&mut queue, file);
+        let len = queue.peek(1000).expect("a message waits");
+        queue.take(now, len).expect("it was peeked");
+        assert_eq!((queue.next_class(), queue.most_urgent_class()), (1, 1));
+        push(&mut queue, urgent);
+        assert_eq!((queue.next_class(), queue.most_urgent_class()), (1, 0));
     }
 }

@@ -165,10 +165,10 @@ impl Sender {
         Ok(())
     }
 
-    /// Whether the delay bound for less urgent data is about the next new chunk.
+    /// Whether the delay bound for less urgent data is about the next new chunk: not while urgent data waits for the end of its message.
     #[inline(always)]
     pub(super) fn next_is_bounded(&self, cx: &Cx<'_>) -> bool {
-        cx.config.low_priority_delay.is_some() && self.queue.next_class() > 0
+        cx.config.low_priority_delay.is_some() && self.queue.most_urgent_class() > 0
     }
 
     /// Rule A of §6.1, and whether a gap ack block could report the next TSN.

@@ -5,7 +5,7 @@ use core::time::Duration;
 /// The share of the messages that should arrive in time, if the path delivers at all.
 const TARGET: f64 = 0.999;
 /// The most copies of a message that is one chunk: with them, a fifth of independent losses leaves less than one message in a thousand.
-const MOST_COPIES: u8 = 5;
+const MOST_COPIES: u8 = 4;
 /// The most copies of each chunk of a larger message. More would take the rate from the messages that follow.
 const MOST_OF_FRAGMENT: u8 = 1;
 /// The most retransmissions in time that count: their losses are as likely as that of the chunk, and each needs one to be noticed.
@@ -71,7 +71,10 @@ mod tests {
     fn a_retransmission_in_time_replaces_a_copy() {
         let of = |left| needed_copies(random(0.01), left, 80 * MS, 1);
         assert_eq!([of(159 * MS), of(160 * MS)], [1, 0]);
-        assert_eq!(needed_copies(random(0.5), Duration::MAX, Duration::ZERO, 1), 5);
+        assert_eq!(
+            needed_copies(random(0.5), Duration::MAX, Duration::ZERO, 1),
+            MOST_COPIES
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::extension::early_copies::{PlannedCopy, spacing};
 use crate::message::{Copies, Persistence};
 use crate::path::{Load, PathId};
 use crate::recovery::ChunkState;
+use crate::time::Timestamp;
 
 impl Sender {
     /// The chunk `index` was sent for the first time, on a path: its message may ask for copies.
@@ -55,8 +56,16 @@ impl Sender {
         let (Some(smoothed), Some(lowest)) = (rtt.smoothed(), rtt.min()) else {
             return;
         };
-        let useful = match self.outstanding.chunk(index).fragment.persistence {
-            Persistence::Until(deadline) => deadline.saturating_duration_since(cx.now + lowest / 2),
+        let fragment = &self.outstanding.chunk(index).fragment;
+        let left_until =
+            |deadline: Timestamp, travels: Duration| deadline.saturating_duration_since(cx.now + travels);
+        let useful = match (fragment.persistence, fragment.haste.copies) {
+            // All copies should arrive in time although the queues of the network vary, as far as there is time for that.
+            (Persistence::Until(deadline), Copies::ForDeadline(_)) => {
+                let slow = left_until(deadline, smoothed / 2 + 2 * rtt.rttvar());
+                slow.max(left_until(deadline, lowest / 2) / 4)
+            }
+            (Persistence::Until(deadline), Copies::Fixed(_)) => left_until(deadline, lowest / 2),
             _ => Duration::MAX,
         };
         if let Some(spacing) = spacing(smoothed, useful, left) {
