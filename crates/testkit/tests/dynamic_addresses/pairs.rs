@@ -22,6 +22,29 @@ fn translated(config: &Config) -> Roaming {
     Roaming::new([config.clone(), config.clone()], 1).behind_translator()
 }
 
+/// A client that lists two addresses, each behind a translator, and a server that lists these.
+fn listed(client: [IpAddr; 2], server: &[IpAddr]) -> Roaming {
+    let listing = |addresses: &[IpAddr]| {
+        with(multipath(MultipathMode::Cmt), |config| {
+            config.local_addresses = addresses.to_vec()
+        })
+    };
+    let mut roaming = Roaming::new([listing(&client), listing(server)], 1).behind_translator();
+    roaming.has = client.to_vec();
+    roaming.server_has = server.to_vec();
+    roaming.connect()
+}
+
+/// Fails unless both networks carry data soon, in both directions, and nothing is lost.
+fn expect_both_paths(roaming: &mut Roaming) {
+    roaming.run(3000 * MS);
+    send_much(roaming, 200);
+    for end in [End::Client, End::Server] {
+        assert!(carry(roaming, end, 2), "{end:?}");
+    }
+    expect_all(roaming);
+}
+
 /// Fails unless both ends receive all messages.
 pub(crate) fn expect_all(roaming: &mut Roaming) {
     roaming.run(2000 * MS);
@@ -80,58 +103,27 @@ fn two_networks_behind_translators_carry_data_to_one_server() {
 // The client lists both addresses in its INIT, which the server cannot reach. It finds out, and adds the second one by a wildcard.
 #[test]
 fn listed_addresses_behind_translators_are_added_again() {
-    let server = multipath(MultipathMode::Cmt);
-    let client = with(server.clone(), |config| {
-        config.local_addresses = vec![WIFI, MOBILE]
-    });
-    let mut roaming = Roaming::new([client, server], 1).behind_translator();
-    roaming.has = vec![WIFI, MOBILE];
-    let mut roaming = roaming.connect();
+    let mut roaming = listed([WIFI, MOBILE], &[SERVER]);
     let pairs = [(Some(WIFI), SERVER), (Some(MOBILE), SERVER)];
     assert_eq!(roaming.paths(End::Client), pairs);
-    roaming.run(3000 * MS);
+    expect_both_paths(&mut roaming);
     assert_eq!(roaming.paths(End::Client), pairs);
-    send_much(&mut roaming, 200);
-    for end in [End::Client, End::Server] {
-        assert!(carry(&mut roaming, end, 2), "{end:?}");
-    }
-    expect_all(&mut roaming);
 }
 
 // One network has IPv4, the other one IPv6, each with a translator. The server lists an address of each version, and answers nobody at the
 // second one before it was told of the client's.
 #[test]
 fn networks_of_both_versions_carry_data() {
-    let listing = |addresses: [IpAddr; 2]| {
-        with(multipath(MultipathMode::Cmt), |config| {
-            config.local_addresses = addresses.to_vec()
-        })
-    };
-    let configs = [listing([WIFI, SIX]), listing([SERVER, SERVER_SIX])];
-    let mut roaming = Roaming::new(configs, 1).behind_translator();
-    roaming.has = vec![WIFI, SIX];
-    roaming.server_has = vec![SERVER, SERVER_SIX];
-    let mut roaming = roaming.connect();
+    let mut roaming = listed([WIFI, SIX], &[SERVER, SERVER_SIX]);
     let pairs = [(Some(WIFI), SERVER), (Some(SIX), SERVER_SIX)];
     assert_eq!(roaming.paths(End::Client), pairs);
-    roaming.run(3000 * MS);
-    send_much(&mut roaming, 200);
-    for end in [End::Client, End::Server] {
-        assert!(carry(&mut roaming, end, 2), "{end:?}");
-    }
-    expect_all(&mut roaming);
+    expect_both_paths(&mut roaming);
 }
 
 // The INIT listed two networks, and a third one joins. Then that of set-up goes: the server hears it at once.
 #[test]
 fn the_network_of_set_up_leaves_by_its_name() {
-    let server = multipath(MultipathMode::Cmt);
-    let client = with(server.clone(), |config| {
-        config.local_addresses = vec![WIFI, MOBILE]
-    });
-    let mut roaming = Roaming::new([client, server], 1).behind_translator();
-    roaming.has = vec![WIFI, MOBILE];
-    let mut roaming = roaming.connect();
+    let mut roaming = listed([WIFI, MOBILE], &[SERVER]);
     roaming.run(3000 * MS);
     roaming.move_to(&[WIFI, MOBILE, CABLE], true);
     roaming.run(500 * MS);
