@@ -81,7 +81,7 @@ const SCHEDULERS: [SchedulerKind; 6] = [
 /// deleted, and nothing moved the point past them. 23,771: the timer of an acknowledged FORWARD-TSN served for the next one.
 /// 294: an address of the peer that a failing network could not reach was asked. 2,781, 3,735, 8,769 and 92,335: the peer knew a pair by another
 /// name, or an address that seemed unknown. 11,043: a SHUTDOWN ACK waited for a request that could not be made any more. 11,065: an early
-/// call moved a probe.
+/// call moved a probe. 40,467: an early call ended the rest of an address while a request was outstanding.
 #[test]
 fn seeds_that_failed_once() {
     [

@@ -173,9 +173,10 @@ impl Requests {
         self.succeed() || works
     }
 
-    /// Addresses that have rested are added again. Returns whether there are such.
+    /// Addresses that have rested are added again, if no request is outstanding. Returns whether there are such.
     pub(crate) fn on_time(&mut self, now: Timestamp) -> bool {
-        self.end_rests(|own| own.rests_until.is_some_and(|until| until <= now))
+        let is_due = self.rest_ends().is_some_and(|due| due <= now);
+        is_due && self.end_rests(|own| own.rests_until.is_some_and(|until| until <= now))
     }
 
     fn end_rests(&mut self, of: impl Fn(&OwnAddress) -> bool) -> bool {
