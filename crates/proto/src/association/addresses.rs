@@ -164,6 +164,10 @@ impl Association {
         let wildcard = settings.form.is_wildcard(port != 0);
         let (own, peer) = (self.identity.local_initial_tsn, negotiated.peer_initial_tsn);
         self.addresses.enable(own, peer, local, wildcard);
+        // The peer knows the source of the INIT ACK, although this endpoint may list it no longer: it restarted from there.
+        if let (Some(requests), Some(set_up)) = (self.addresses.requests_mut(), set_up) {
+            requests.on_told(set_up);
+        }
         // The endpoint that sent the INIT may be behind translators, and knows the address of the other one.
         if let Some(requests) = self.addresses.requests_mut()
             && self.initiated
@@ -179,7 +183,7 @@ impl Association {
     }
 
     /// Moves paths away from addresses that this endpoint does not have any more, and sends the next ASCONF.
-    fn advance_addresses(&mut self, now: Timestamp) {
+    pub(super) fn advance_addresses(&mut self, now: Timestamp) {
         let Some(requests) = self.addresses.requests_mut() else {
             return;
         };

@@ -292,6 +292,7 @@ impl Association {
                 path.schedule_heartbeat(now, &mut self.random);
             }
         }
+        self.advance_addresses(now);
         if previous.may(permit::SET_UP) {
             self.ending.on_set_up_complete(now, self.sender.buffer.bytes());
         }

@@ -102,6 +102,11 @@ impl Requests {
         }
     }
 
+    /// The peer was told this address, beside those that it was listed.
+    pub(crate) fn on_told(&mut self, address: IpAddr) {
+        self.own.of(address).knowledge = Knowledge::Known;
+    }
+
     /// The peer may have set up the association with another pair.
     pub(crate) fn forget_set_up(&mut self) {
         for own in self.own.iter_mut().filter(|own| own.name == Some(0)) {
