@@ -82,12 +82,12 @@ const SCHEDULERS: [SchedulerKind; 6] = [
 /// 294: an address of the peer that a failing network could not reach was asked. 2,781, 3,735, 8,769 and 92,335: the peer knew a pair by another
 /// name, or an address that seemed unknown. 11,043: a SHUTDOWN ACK waited for a request that could not be made any more. 11,065: an early
 /// call moved a probe. 40,467: an early call ended the rest of an address while a request was outstanding. 54,414: the peer knew
-/// the source of an INIT ACK that was not listed.
+/// the source of an INIT ACK that was not listed. 24,262: the receiver reneged on chunks of a path that was removed.
 #[test]
 fn seeds_that_failed_once() {
     [
-        294, 2_781, 3_735, 8_769, 11_043, 11_065, 16_242, 23_771, 28_564, 37_511, 47_681, 54_414, 92_335,
-        99_133, 105_607,
+        294, 2_781, 3_735, 8_769, 11_043, 11_065, 16_242, 23_771, 24_262, 28_564, 37_511, 47_681, 54_414,
+        92_335, 99_133, 105_607,
     ]
     .into_iter()
     .for_each(|seed| {

@@ -344,6 +344,10 @@ impl Outstanding {
                 continue;
             }
             chunk.state = ChunkState::InFlight;
+            // Nothing is in flight on a path that was removed meanwhile: its timer would never be answered.
+            if !paths.has(chunk.path) {
+                chunk.path = paths.data_path();
+            }
             // The chunk is missing from now on: only later transmissions can report it missing.
             let flight = &mut paths.path_mut(chunk.path).flight;
             let (wire, payload) = (chunk.fragment.wire_len(), chunk.fragment.payload.len());
