@@ -76,7 +76,7 @@ impl Budget {
         }
         let free = self.free_for(class);
         let fits = self.used() == 0 || len.saturating_add(CHUNK_MEMORY) <= free;
-        fits || free > CHUNK_MEMORY && self.beyond == 0 && len > self.limit / 8
+        fits || free > 0 && self.beyond == 0 && len > self.limit / 8
     }
 
     /// A message, or a part of one, was accepted.

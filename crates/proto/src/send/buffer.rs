@@ -559,7 +559,9 @@ mod tests {
                 while let Some(stream) = buffer.take_writable() {
                     let size = refused.remove(&stream);
                     prop_assert!(size.is_some(), "told twice");
-                    prop_assert!(buffer.has_room(stream, stream.0 % classes, 1));
+                    // A long message may go beyond the bound where a short one must wait.
+                    let takes = |size| buffer.has_room(stream, stream.0 % classes, size);
+                    prop_assert!(takes(1) || size.is_some_and(takes));
                 }
                 let sum = bytes.iter().sum::<usize>();
                 for stream in 0..8_u16 {
