@@ -931,6 +931,23 @@ fn a_pair_that_may_have_another_name_is_deleted_by_a_wildcard_too() {
 }
 
 #[test]
+fn no_rest_ends_while_a_request_is_outstanding() {
+    let mut requests = named(&[A]);
+    requests.want(vec![A, B]);
+    let addition = next(&mut requests).expect("B is new");
+    for _ in 0..2 {
+        requests.again(|_| true, |_| true);
+    }
+    performed(&mut requests, &addition);
+    let due = requests.rest_ends().expect("B rests");
+    requests.ask_primary(A);
+    let question = next(&mut requests).expect("the peer is asked");
+    assert!(!requests.on_time(due));
+    performed(&mut requests, &question);
+    assert!(requests.on_time(due));
+}
+
+#[test]
 fn an_address_that_is_added_again_keeps_its_name() {
     let mut requests = named(&[A]);
     requests.want(vec![A, B]);
