@@ -711,6 +711,14 @@ fn performed(requests: &mut Requests, sending: &Sending) -> Vec<Outcome> {
     outcomes(requests.on_ack(&ack, Timestamp::ZERO, LONGEST))
 }
 
+/// The request leaves from another address without its changes, and the peer answers.
+fn withdrawn(requests: &mut Requests, sending: &Sending) {
+    for _ in 0..2 {
+        requests.again(|_| true, |_| true);
+    }
+    performed(requests, sending);
+}
+
 /// Three addresses that the peer knows, and the names of their pairs.
 fn three() -> (Requests, Vec<u32>) {
     let mut requests = named(&[A]);
@@ -917,10 +925,7 @@ fn a_pair_that_may_have_another_name_is_deleted_by_a_wildcard_too() {
     let mut requests = named(&[A, B]);
     assert!(requests.on_unknown(B));
     let sending = next(&mut requests).expect("B is added again");
-    for _ in 0..2 {
-        requests.again(|_| true, |_| true);
-    }
-    performed(&mut requests, &sending);
+    withdrawn(&mut requests, &sending);
     requests.want(vec![A]);
     let deletion = next(&mut requests).expect("the peer may know B");
     let name = correlations_of(&sending.asconf)[0];
@@ -935,10 +940,7 @@ fn no_rest_ends_while_a_request_is_outstanding() {
     let mut requests = named(&[A]);
     requests.want(vec![A, B]);
     let addition = next(&mut requests).expect("B is new");
-    for _ in 0..2 {
-        requests.again(|_| true, |_| true);
-    }
-    performed(&mut requests, &addition);
+    withdrawn(&mut requests, &addition);
     let due = requests.rest_ends().expect("B rests");
     requests.ask_primary(A);
     let question = next(&mut requests).expect("the peer is asked");
@@ -952,10 +954,7 @@ fn an_address_that_is_added_again_keeps_its_name() {
     let mut requests = named(&[A]);
     requests.want(vec![A, B]);
     let first = next(&mut requests).expect("B is new");
-    for _ in 0..2 {
-        requests.again(|_| true, |_| true);
-    }
-    performed(&mut requests, &first);
+    withdrawn(&mut requests, &first);
     // The peer may have added B, and may not see the second request.
     assert!(requests.on_time(requests.rest_ends().expect("it rests")));
     let second = next(&mut requests).expect("B may be unknown");
