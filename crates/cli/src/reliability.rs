@@ -98,29 +98,30 @@ enum Switch {
     Off,
 }
 
-fn deadline(text: &str) -> Result<Duration, String> {
+/// A time of more than 0 and at most a day; otherwise the error is `none` or `too_long`.
+fn within_a_day(text: &str, none: &str, too_long: &str) -> Result<Duration, String> {
     match units::parse_duration(text)? {
-        time if time.is_zero() => Err("no message arrives at once: give for example 100ms".to_owned()),
-        time if time > LONGEST_LIFETIME => Err(
-            "a deadline is at most 24h: leave --deadline out for messages that are always of use".to_owned(),
-        ),
+        time if time.is_zero() => Err(none.to_owned()),
+        time if time > LONGEST_LIFETIME => Err(too_long.to_owned()),
         time => Ok(time),
     }
 }
 
+fn deadline(text: &str) -> Result<Duration, String> {
+    within_a_day(
+        text,
+        "no message arrives at once: give for example 100ms",
+        "a deadline is at most 24h: leave --deadline out for messages that are always of use",
+    )
+}
+
 fn lifetime(text: &str) -> Result<Duration, String> {
-    match units::parse_duration(text)? {
-        time if time.is_zero() => Err(
-            "with a lifetime of 0 no message is sent: give for example 100ms, or --max-retransmissions 0 to send every \
-             message once"
-                .to_owned(),
-        ),
-        time if time > LONGEST_LIFETIME => Err(
-            "a lifetime is at most 24h: leave --lifetime out for messages that are never abandoned"
-                .to_owned(),
-        ),
-        time => Ok(time),
-    }
+    within_a_day(
+        text,
+        "with a lifetime of 0 no message is sent: give for example 100ms, or --max-retransmissions 0 to send every \
+         message once",
+        "a lifetime is at most 24h: leave --lifetime out for messages that are never abandoned",
+    )
 }
 
 /// A whole number in a range; otherwise the error is `allowed`.

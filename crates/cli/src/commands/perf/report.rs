@@ -338,11 +338,11 @@ fn table(plan: &Plan, outcome: &Outcome) -> Table {
         row("in time", &none, &|r| {
             share(r.in_time.unwrap_or(0), r.messages + r.missing)
         });
+        row("sent more than once", &|s| units::size(s.redundancy), &|_| {
+            String::new()
+        });
     }
     let none = |_: &Received| String::new();
-    if plan.deadline.is_some() {
-        row("sent more than once", &|s| units::size(s.redundancy), &none);
-    }
     if plan.is_partial() {
         row("arrived", &|_| String::new(), &|r| {
             share(r.messages, r.messages + r.missing)
