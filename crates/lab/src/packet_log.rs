@@ -121,9 +121,9 @@ pub(crate) fn each_chunk(packet: &Packet, see: impl FnMut(Chunk)) {
     }
 }
 
-/// Calls `see` with each valid chunk of an SCTP packet.
+/// Calls `see` with each valid chunk of an SCTP packet, unless the network has corrupted it.
 fn each_chunk_of(bytes: Bytes, mut see: impl FnMut(Chunk)) {
-    let Ok(packet) = SctpPacket::parse_unchecked(bytes) else {
+    let Ok(packet) = SctpPacket::parse_or_zero_checksum(bytes) else {
         return;
     };
     for chunk in packet

@@ -152,7 +152,7 @@ fn each_chunk(packet: &Packet, mut see: impl FnMut(RawChunk<'_>)) {
     let Payload::Sctp(bytes) = &packet.payload else {
         return;
     };
-    let Ok(packet) = SctpPacket::parse_unchecked(bytes.clone()) else {
+    let Ok(packet) = SctpPacket::parse_or_zero_checksum(bytes.clone()) else {
         return;
     };
     packet.chunks().flatten().for_each(&mut see);

@@ -4,7 +4,10 @@ use core::time::Duration;
 
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::controller::CongestionControl;
-use anabranch_proto::{Config, Counters, RecoveryRules, SendOptions, StreamId, Timestamp};
+use anabranch_proto::{
+    AssociationStats, Config, Counters, MultipathMode, PathId, RecoveryRules, SendOptions, StreamId,
+    Timestamp,
+};
 use anabranch_testkit::fixture::{ALL, Fixture, config};
 use anabranch_testkit::{Setup, Side, with};
 
@@ -15,7 +18,9 @@ const FILE: StreamId = StreamId(1);
 /// A run of messages of one length on a link.
 struct Run {
     config: Config,
-    link: &'static str,
+    links: Vec<&'static str>,
+    /// The path that the messages name.
+    path: Option<PathId>,
     size: usize,
     every: Duration,
     deadline: Duration,
@@ -27,7 +32,8 @@ impl Run {
     fn game(link: &'static str) -> Self {
         Self {
             config: Config::default(),
-            link,
+            links: vec![link],
+            path: None,
             size: 100,
             every: 17 * MS,
             deadline: 100 * MS,
@@ -46,12 +52,27 @@ impl Run {
         }
     }
 
+    /// With a second path, and ECA-SCTP, as endpoints that add paths use it.
+    fn beside(mut self, link: &'static str) -> Self {
+        self.config.multipath.mode = MultipathMode::Eca;
+        self.links.push(link);
+        self
+    }
+
     /// The share of the messages that arrive in time, and the sender's counters.
     fn in_time(self) -> (f64, Counters) {
-        let link: LinkConfig = self.link.parse().expect("a link");
-        let setup = Setup::new(1).captured(false).config(self.config);
-        let mut pair = setup.path(link).connect();
-        let options = SendOptions::default().deadline(self.deadline);
+        let (share, stats) = self.outcome();
+        (share, stats.counters)
+    }
+
+    /// The share of the messages that arrive in time, and the sender's statistics.
+    fn outcome(self) -> (f64, AssociationStats) {
+        let mut setup = Setup::new(1).captured(false).config(self.config);
+        for link in self.links {
+            setup = setup.path(link.parse().expect("a link"));
+        }
+        let mut pair = setup.connect();
+        let options = SendOptions::default().deadline(self.deadline).path(self.path);
         let mut in_time = 0;
         for tick in 0..self.count + 30 {
             let now = pair.now();
@@ -70,7 +91,7 @@ impl Run {
             }
         }
         let share = f64::from(in_time) / f64::from(self.count);
-        (share, pair.association_mut(Side::A).stats().counters)
+        (share, pair.association_mut(Side::A).stats())
     }
 }
 
@@ -124,6 +145,74 @@ fn worthless_messages_do_not_delay_others() {
     let (share, counters) = Run::video("rate=2mbit,delay=40ms,queue=20kb").in_time();
     assert!(share > 0.6, "{share}");
     assert!(counters.abandoned_unsent + counters.abandoned_sent > 60);
+}
+
+/// Both paths lose packets in bursts, so that copies on one path are lost together.
+#[test]
+fn copies_take_another_path() {
+    let bursts = "rate=10mbit,delay=40ms,queue=100kb,loss=burst:0.013158/0.25";
+    let ((one, _), (two, counters)) = (
+        Run::game(bursts).in_time(),
+        Run::game(bursts).beside(bursts).in_time(),
+    );
+    let copies = counters.early_copies as f64 / 1_500.0;
+    println!("{one:.4} and {two:.4} in time, {copies:.2} copies of a message");
+    assert!(
+        two >= 0.995 && two > one && copies < 3.5,
+        "{one}, {two}, {copies}"
+    );
+}
+
+/// Every packet that the first path loses arrives by its copy on the second one: they reduce the window of the first path all the same.
+#[test]
+fn a_copy_on_another_path_hides_no_loss() {
+    let mut run = Run::game("rate=10mbit,delay=40ms,queue=100kb,loss=3%");
+    run.path = Some(PathId(0));
+    let (share, stats) = run.beside("rate=10mbit,delay=42ms,queue=100kb").outcome();
+    let [first, second] = [0, 1].map(|path| stats.paths[path].fast_recoveries);
+    println!("{share:.4} in time, {first} and {second} reductions");
+    assert!(
+        share > 0.995 && first >= 40 && second <= 3,
+        "{share}, {first}, {second}"
+    );
+}
+
+/// While a path is interrupted, for half a second, the messages leave on the other one, long before T3-rtx expires.
+#[test]
+fn an_interrupted_path_is_left_at_once() {
+    let (share, stats) =
+        Run::game("rate=10mbit,delay=20ms,queue=100kb,loss=outage:3000ms-3500ms/6000ms-6500ms")
+            .beside("rate=10mbit,delay=30ms,queue=100kb")
+            .outcome();
+    println!("{share:.4} in time, {:?}", stats.counters);
+    assert!(share > 0.99, "{share}");
+}
+
+/// The first path is that of set-up, and nothing but its delay is wrong. With one path at a time no failover leaves it.
+#[test]
+fn a_path_that_is_only_slow_is_left() {
+    for mode in [MultipathMode::Off, MultipathMode::Eca] {
+        let mut run =
+            Run::game("rate=10mbit,delay=300ms,queue=100kb").beside("rate=10mbit,delay=30ms,queue=100kb");
+        run.config.multipath.mode = mode;
+        let (share, stats) = run.outcome();
+        let sent = stats.paths.iter().map(|path| path.data_chunks_sent);
+        println!(
+            "{mode:?}: {share:.4} in time, {:?} chunks",
+            sent.collect::<Vec<_>>()
+        );
+        assert!(share > 0.97, "{mode:?}: {share}");
+    }
+}
+
+/// Frames fill most of both paths: copies would take the room of later frames.
+#[test]
+fn copies_take_no_room_that_data_needs() {
+    let narrow = "rate=1500kbit,delay=30ms,queue=15kb,loss=1%";
+    let (share, counters) = Run::video(narrow).beside(narrow).in_time();
+    let copies = counters.early_copies as f64 / counters.data_chunks_sent as f64;
+    println!("{share:.4} in time, {copies:.2} copies of a chunk");
+    assert!(copies < 0.25, "{share}, {copies}");
 }
 
 /// The default congestion control tolerates random loss from the first deadline on, another one stays.

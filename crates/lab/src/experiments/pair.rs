@@ -260,10 +260,9 @@ impl Pair {
     /// The hosts and links of a scenario.
     pub(crate) fn staged(trial: &Trial<'_>, scenario: Scenario) -> Self {
         let mut paths = scenario.paths;
-        let peer = if scenario.tcp.is_some() {
-            PEER_BESIDE_TCP
-        } else {
-            PEER
+        let peer = match (&scenario.tcp, paths.len()) {
+            (Some(_), 1) => PEER_BESIDE_TCP,
+            _ => PEER,
         };
         let doing = match scenario.messages {
             // Without messages, the source never begins.
@@ -290,9 +289,23 @@ impl Pair {
             }
         };
         let mut pair = match &scenario.tcp {
-            Some(flows) => {
+            Some(flows) if paths.len() == 1 => {
                 let bottleneck = paths.swap_remove(0);
                 Self::at_bottleneck(trial, &scenario.config, bottleneck, flows, doing)
+            }
+            // The flows share the first path.
+            Some(flows) => {
+                let bottleneck = paths.remove(0);
+                let access = (flows.access.clone(), flows.access.clone());
+                let mut all = vec![(access, Some(0))];
+                all.extend(paths.into_iter().map(|path| (path, None)));
+                Self::on_paths(
+                    trial,
+                    &scenario.config,
+                    (all, vec![bottleneck]),
+                    Some((0, flows)),
+                    doing,
+                )
             }
             None => Self::between(trial, &scenario.config, paths, doing),
         };

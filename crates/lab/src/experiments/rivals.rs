@@ -17,6 +17,8 @@ use crate::trial::{Knob, Trial};
 /// The file and the TCP flow begin this long before the first message.
 const MESSAGES_BEGIN: Timestamp = Timestamp::from_millis(3_000);
 const OTHERS_BEGIN: Timestamp = Timestamp::from_millis(1_000);
+/// In this time a TCP flow fills a queue of a second.
+const TO_FILL: Duration = Duration::from_secs(10);
 /// The longest time that the last messages may take.
 const DRAIN: Duration = Duration::from_secs(5);
 /// The length of a message of the file.
@@ -156,9 +158,13 @@ impl Settings {
             _ => {}
         }
         if paths > 1 {
-            config = config.with_fast_failover();
-            if matches!(self, Self::Defaults | Self::Lifetime) {
+            if self != Self::Deadline {
+                config = config.with_fast_failover();
+            }
+            if matches!(self, Self::Defaults | Self::Lifetime | Self::Deadline) {
                 config.multipath.mode = MultipathMode::Eca;
+            }
+            if matches!(self, Self::Defaults | Self::Lifetime) {
                 config.multipath.congestion = CoupledControl::Uncoupled;
             }
         }
@@ -185,11 +191,14 @@ impl Settings {
     }
 }
 
-/// A link of the grid: its name, the paths, and the rate of the first path in Mbit/s.
+/// A link of the grid: its name, the paths, the rate of the first path in Mbit/s, and whether its messages share the first path with a TCP flow
+/// that begins 10 s earlier.
+#[derive(Clone)]
 struct Link {
     name: &'static str,
     paths: Vec<String>,
     rate: u32,
+    filled: bool,
 }
 
 /// The changes that make a link of the grid out of the base link.
@@ -226,6 +235,7 @@ fn links() -> Vec<Link> {
         name,
         paths: vec![factors.path(loss)],
         rate: factors.rate,
+        filled: false,
     };
     let queue_ms = Some(1_000);
     // The association begins about 2 s later on the testbed.
@@ -253,8 +263,48 @@ fn links() -> Vec<Link> {
                 "rate=4mbit,delay=60ms,queue=60kb,loss=2%".to_owned(),
             ],
             rate: 10,
+            filled: false,
+        },
+        hard(
+            "weak",
+            "rate=1.5mbit,delay=30ms,queue=11.25kb,loss=1%",
+            "rate=1.2mbit,delay=45ms,queue=13.5kb,loss=2%",
+        ),
+        // As above, the association begins about 2 s later on the testbed.
+        hard(
+            "outages",
+            &format!("rate=5mbit,delay=30ms,queue=37.5kb,loss={outages},corrupt=1%"),
+            "rate=5mbit,delay=40ms,queue=50kb,loss=outage:5600ms-6100ms/9600ms-10100ms/13500ms-14000ms/17000ms-17500ms,corrupt=1%",
+        ),
+        hard(
+            "bursts",
+            &format!("rate=10mbit,delay=40ms,queue=100kb,loss={}", bursts(5.0)),
+            &format!("rate=10mbit,delay=50ms,queue=125kb,loss={}", bursts(5.0)),
+        ),
+        hard(
+            "unequal",
+            "rate=10mbit,delay=20ms,queue=50kb,loss=20%",
+            "rate=2mbit,delay=100ms,queue=50kb",
+        ),
+        Link {
+            filled: true,
+            ..hard(
+                "filled",
+                "rate=10mbit,delay=20ms,queue=1250kb",
+                "rate=3mbit,delay=30ms,queue=22.5kb",
+            )
         },
     ]
+}
+
+/// Two paths, none of which is enough.
+fn hard(name: &'static str, first: &str, second: &str) -> Link {
+    Link {
+        name,
+        paths: vec![first.to_owned(), second.to_owned()],
+        rate: 0,
+        filled: false,
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -306,8 +356,8 @@ fn cell(traffic: Traffic, link: &Link, beside: Beside, settings: Settings) -> Ce
         ("beside", beside.name().to_owned()),
         ("sender", settings.name().to_owned()),
     ];
-    let (paths, rate) = (link.paths.clone(), link.rate);
-    let scenario = move |trial: &Trial<'_>| scenario(traffic, &paths, rate, beside, settings, trial);
+    let link = link.clone();
+    let scenario = move |trial: &Trial<'_>| scenario(traffic, &link, beside, settings, trial);
     Cell::staged(
         coordinates,
         Stage::new(scenario, move |record| numbers(traffic, record)).usual(false),
@@ -316,22 +366,32 @@ fn cell(traffic: Traffic, link: &Link, beside: Beside, settings: Settings) -> Ce
 
 fn scenario(
     traffic: Traffic,
-    paths: &[String],
-    rate: u32,
+    link: &Link,
     beside: Beside,
     settings: Settings,
     trial: &Trial<'_>,
 ) -> Scenario {
-    let link = |text: &String| {
+    let both_directions = |text: &String| {
         let link: LinkConfig = text.parse().expect("the links of the grid can be read");
         (link.clone(), link)
     };
-    let end = MESSAGES_BEGIN + Duration::from_secs_f64(trial.knob_or("seconds", 15.0));
+    let begin = if link.filled {
+        OTHERS_BEGIN + TO_FILL
+    } else {
+        MESSAGES_BEGIN
+    };
+    let end = begin + Duration::from_secs_f64(trial.knob_or("seconds", 15.0));
     let mut classes = vec![Class::from(settings.options(traffic))];
-    let mut messages = traffic.schedule(trial.seed, MESSAGES_BEGIN);
+    let mut messages = traffic.schedule(trial.seed, begin);
     if beside == Beside::File {
         // Faster than the link.
-        let file = Regular::at_rate(trial.seed + 1, OTHERS_BEGIN, f64::from(rate) * 1.25e6, PART, 1);
+        let file = Regular::at_rate(
+            trial.seed + 1,
+            OTHERS_BEGIN,
+            f64::from(link.rate) * 1.25e6,
+            PART,
+            1,
+        );
         messages = Box::new(merged(messages, file));
         classes.push(Class {
             stream: StreamId(1),
@@ -340,8 +400,8 @@ fn scenario(
         });
     }
     Scenario {
-        config: settings.config(paths.len()),
-        paths: paths.iter().map(link).collect(),
+        config: settings.config(link.paths.len()),
+        paths: link.paths.iter().map(both_directions).collect(),
         messages: Some(Messages {
             connect: Timestamp::ZERO,
             classes,
@@ -352,8 +412,8 @@ fn scenario(
                 Awaited::All
             },
         }),
-        tcp: (beside == Beside::Tcp).then(|| TcpFlows::linux(true, vec![OTHERS_BEGIN])),
-        counts: (MESSAGES_BEGIN, end),
+        tcp: (beside == Beside::Tcp || link.filled).then(|| TcpFlows::linux(true, vec![OTHERS_BEGIN])),
+        counts: (begin, end),
         most_drain: DRAIN,
         measures: Measures::default(),
     }

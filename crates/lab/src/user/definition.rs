@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anabranch_netsim::LinkConfig;
-use anabranch_proto::{Config, MultipathMode, Reliability};
+use anabranch_proto::{Config, Reliability};
 use serde::Deserialize;
 use toml::de::{DeTable, Deserializer};
 
@@ -548,15 +548,9 @@ impl Checked<'_> {
         config.recovery = variant.recovery.into();
         config.congestion_control = variant.congestion.into();
         config.multipath.congestion = variant.coupling.into();
-        if variant.early_copies {
-            let problem = match (variant.recovery, config.multipath.mode) {
-                (file::Recovery::Rfc9260, _) => "early copies need recovery = \"rack\"",
-                (_, MultipathMode::Eca) => "ECA-SCTP sends no early copies: choose one of them",
-                (file::Recovery::Rack, _) => "",
-            };
-            if !problem.is_empty() {
-                return self.wrong(place, &format!("{:?}: {problem}", variant.name));
-            }
+        if variant.early_copies && matches!(variant.recovery, file::Recovery::Rfc9260) {
+            let problem = "early copies need recovery = \"rack\"";
+            return self.wrong(place, &format!("{:?}: {problem}", variant.name));
         }
         match config.validate() {
             Err(error) => self.wrong(place, &format!("{:?}: {error}", variant.name)),

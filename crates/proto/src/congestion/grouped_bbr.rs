@@ -3,6 +3,9 @@
 //! BBR has no window that a weight could divide: each flow probes until it causes losses, so two paths through one bottleneck take twice as
 //! much as one. Therefore CUBIC runs beside BBR and sees the same reports. While the path is in a group, it sends no more than CUBIC with
 //! the path's weight would, so that the group takes no more than one flow. A path alone is BBR's.
+//!
+//! A sender with less to send than its paths carry is not limited: what the group takes is what the application gives, as with one path. The
+//! shares of CUBIC would be too little for it at random loss.
 
 use super::bbr::Bbr;
 use super::classic::Cubic;
@@ -10,14 +13,20 @@ use crate::controller::{
     BbrConfig, Controller, Coupling, LostPacket, Metrics, NewPath, Pace, Report, SentPacket,
 };
 use crate::time::Timestamp;
+use core::time::Duration;
+
+/// So long a sender must have had more to send than the network takes, without a pause, before its group is limited.
+const LASTS: Duration = Duration::from_secs(1);
 
 /// BBR, and the CUBIC that limits it in a group.
 #[derive(Debug)]
 pub(crate) struct GroupedBbr {
     bbr: Bbr,
     cubic: Cubic,
-    /// The path shares a flow's weight with others.
+    /// The path shares a flow's weight with others, and the network limits the sender.
     in_group: bool,
+    /// When nothing was left to send last.
+    had_nothing: Option<Timestamp>,
 }
 
 impl GroupedBbr {
@@ -26,6 +35,7 @@ impl GroupedBbr {
             bbr: Bbr::new(path, config),
             cubic: Cubic::new(path, initial_ssthresh),
             in_group: false,
+            had_nothing: None,
         }
     }
 }
@@ -42,7 +52,11 @@ impl Controller for GroupedBbr {
     }
 
     fn on_report(&mut self, report: &Report) {
-        self.in_group = matches!(report.coupling, Coupling::Grouped { weight } if weight < 1.0);
+        if report.application_limited {
+            self.had_nothing = Some(report.now);
+        }
+        let limited = self.had_nothing.is_none_or(|at| report.now >= at + LASTS);
+        self.in_group = limited && matches!(report.coupling, Coupling::Grouped { weight } if weight < 1.0);
         self.bbr.on_report(report);
         self.cubic.on_report(report);
     }
@@ -124,5 +138,30 @@ mod tests {
             assert!(!control.uses_proportional_rate_reduction());
         }
         assert!(control.pace().is_some() && control.wants_rate_samples());
+    }
+
+    #[test]
+    fn a_sender_with_little_to_send_is_not_limited() {
+        let path = NewPath {
+            max_data: 1000,
+            initial_window: 10_000,
+            seed: 0,
+        };
+        let mut control = GroupedBbr::new(&path, BbrConfig::default(), usize::MAX);
+        let at = Timestamp::from_millis;
+        for (ms, application_limited, window) in [
+            (0, false, 7000),
+            (100, true, 10_000),
+            (1099, false, 10_000),
+            (1100, false, 7000),
+        ] {
+            control.on_report(&Report {
+                reduction: (ms == 0).then_some(Reduction::Loss),
+                coupling: Coupling::Grouped { weight: 0.5 },
+                application_limited,
+                ..Report::of_nothing(at(ms))
+            });
+            assert_eq!(control.window(), window, "{ms} ms");
+        }
     }
 }

@@ -87,7 +87,7 @@ pub struct SendOptions {
     /// How many times each chunk of the message is sent again, a third of a round-trip time apart, while it is not acknowledged: for short
     /// messages that are useful for less than two round-trip times, so that a retransmission would come too late. Copies count in the congestion
     /// window, and they hide no loss from it. More than three are rarely sent, because the acknowledgement arrives before. Needs
-    /// [`LossDetection::Rack`](crate::LossDetection::Rack); ECA-SCTP sends none. Default 0.
+    /// [`LossDetection::Rack`](crate::LossDetection::Rack). Default 0.
     pub early_copies: u8,
     /// The path on which the message is sent for the first time (the destination transport address of SEND, RFC 9260 §11.1.5;
     /// `SCTP_ADDR_OVER`, RFC 6458 §5.3.2), also if several paths are used at once. While the path is not active, and for retransmissions, the

@@ -21,6 +21,8 @@ pub(crate) struct Offer {
     pub(crate) share: usize,
     /// `Max.Burst`: the most packets that may leave a path at once.
     pub(crate) max_burst: u32,
+    /// The paths that are of no use for this data, a bit for each number.
+    pub(crate) avoid: u64,
     /// Whether the data is of a priority class behind the most urgent, whose delay in the network may be bounded.
     pub(crate) less_urgent: bool,
 }
@@ -74,6 +76,11 @@ impl Path {
                 }
                 // The probe is for data that would otherwise wait for T3-rtx.
                 if self.timers.probe_now || !self.has_cwnd_room() {
+                    return Err(Blocked::CongestionWindow);
+                }
+                // On a path that has nothing else, acknowledgements that name copies (ECA-SCTP) settle them.
+                self.forget_old_copies(now);
+                if self.flight.is_named() && self.copies.bytes() >= self.window() {
                     return Err(Blocked::CongestionWindow);
                 }
             }

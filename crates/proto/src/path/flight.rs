@@ -28,6 +28,8 @@ pub(crate) enum Fate {
     Arrived,
     /// Lost; or obsolete, because another transmission brought its chunk or its message was abandoned.
     Closed,
+    /// A copy, whose arrival is unknown (ECA-SCTP): sent beside another transmission of its chunk, or obsolete since a copy brought it.
+    Copy,
 }
 
 /// One transmission of a chunk.
@@ -39,6 +41,7 @@ pub(crate) struct Sending {
     pub(crate) packet: SendNo,
     pub(crate) fate: Fate,
     retransmission: bool,
+    copy: bool,
 }
 
 impl Sending {
@@ -49,6 +52,11 @@ impl Sending {
     /// Whether its chunk was sent before.
     pub(crate) fn is_retransmission(&self) -> bool {
         self.retransmission
+    }
+
+    /// Whether it is or was a copy: another transmission of its chunk may have arrived too, without being spurious.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.copy
     }
 
     /// Whether this transmission is known to have arrived.
@@ -203,8 +211,11 @@ impl Flight {
 
     /// The TSN of the newest transmission, if it is in flight. Otherwise a later transmission than all those in flight has arrived.
     pub(crate) fn newest(&self) -> Option<ExtendedTsn> {
-        let newest = self.sendings.back().filter(|sending| sending.is_open());
-        newest.map(|sending| sending.tsn)
+        let mut newest = self.sendings.back();
+        if newest.is_some_and(|sending| sending.fate == Fate::Copy) {
+            newest = self.sendings.iter().rev().find(|one| one.fate != Fate::Copy);
+        }
+        newest.filter(|one| one.is_open()).map(|one| one.tsn)
     }
 
     /// The chunks in flight, from the newest transmission to the oldest.
@@ -269,6 +280,7 @@ impl Flight {
             packet: self.packet,
             fate: Fate::Open,
             retransmission,
+            copy: false,
         });
         if retransmission {
             self.retransmissions.insert(tsn);
@@ -347,10 +359,10 @@ impl Flight {
     pub(crate) fn clear(&mut self) {
         self.earliest = self.next();
         if self.named {
-            for sending in self.sendings.iter_mut().filter(|sending| sending.is_open()) {
+            for sending in &mut self.sendings {
                 sending.fate = match sending.fate {
-                    Fate::Reneged => Fate::Arrived,
-                    _ => Fate::Closed,
+                    Fate::Reneged | Fate::Arrived => Fate::Arrived,
+                    Fate::Open | Fate::Closed | Fate::Copy => Fate::Closed,
                 };
             }
         } else {
@@ -429,9 +441,40 @@ impl Flight {
         let news = !sending.has_arrived();
         sending.fate = match sending.fate {
             Fate::Open | Fate::Reneged => Fate::Reneged,
-            Fate::Arrived | Fate::Closed => Fate::Arrived,
+            Fate::Arrived | Fate::Closed | Fate::Copy => Fate::Arrived,
         };
         news.then_some(sending.tsn)
+    }
+
+    /// Adds the transmission of a copy of a chunk: it has a number, and does not count as a transmission in flight.
+    pub(crate) fn push_copy(&mut self, tsn: ExtendedTsn, now: Timestamp) -> SendNo {
+        let no = self.next();
+        self.sendings.push_back(Sending {
+            tsn,
+            sent_at: now,
+            packet: no,
+            fate: Fate::Copy,
+            retransmission: false,
+            copy: true,
+        });
+        no
+    }
+
+    /// A copy brought the chunk of the transmission `no`, in flight, which is a copy of it from now on.
+    pub(crate) fn become_copy(&mut self, no: SendNo, wire: usize, payload: usize) {
+        self.close(no, Fate::Copy, wire, payload);
+        if let Some(sending) = self.get_mut(no) {
+            sending.copy = true;
+        }
+    }
+
+    /// The copy `no` is lost, as far as is known: FORWARD-PSN may cover it.
+    pub(crate) fn on_copy_lost(&mut self, no: SendNo) {
+        if let Some(sending) = self.get_mut(no)
+            && sending.fate == Fate::Copy
+        {
+            sending.fate = Fate::Closed;
+        }
     }
 
     /// The receiver's cumulative PSN passed the transmissions before `end`: those not in flight are forgotten.

@@ -34,6 +34,7 @@ pub(crate) use flight::{Fate, Flight, FlightProgress, SendNo, Sending};
 pub(crate) use heartbeat_info::{Heartbeat, HeartbeatAnswer, HeartbeatInfo};
 pub(crate) use local_address::set_up_address;
 pub(crate) use loss_timers::LossTimers;
+pub(crate) use multipath::bit;
 pub(crate) use pmtu::Pmtu;
 pub(crate) use rtt::Rtt;
 pub(crate) use selection::{Candidate, Paths};
@@ -222,7 +223,7 @@ impl Path {
     }
 
     /// A copy of the chunk `tsn` was sent, in a packet with other `data` or alone. Returns the number of the first transmission whose
-    /// acknowledgement may show that the chunk or its copy was lost: in this packet or later.
+    /// acknowledgement may show that the chunk or its copy was lost: in this packet or later. With ECA-SCTP it is that of the copy.
     pub(crate) fn on_copy_sent(
         &mut self,
         now: Timestamp,
@@ -230,16 +231,64 @@ impl Path {
         size: usize,
         data: bool,
     ) -> SendNo {
-        let after = if data {
-            self.flight.packet()
+        let after = if self.flight.is_named() {
+            let no = self.flight.push_copy(tsn, now);
+            self.copies.push_named(no, now, size);
+            no
         } else {
-            self.flight.next()
+            let after = if data {
+                self.flight.packet()
+            } else {
+                self.flight.next()
+            };
+            self.copies.push(now, tsn, after, size);
+            after
         };
-        self.copies.push(now, tsn, after, size);
         if let Some(pace) = self.control.pace() {
             self.gates.pacer.on_sent(now, size, &pace);
         }
         after
+    }
+
+    /// Whether a copy of so many bytes of a message with a deadline leaves room for data on this path.
+    pub(crate) fn has_room_for_copy(&mut self, now: Timestamp, bytes: usize) -> bool {
+        let round_trip = self.rtt.smoothed_or_rto();
+        let lowest = self.rtt.min().unwrap_or(round_trip);
+        // While there is a queue, the path carries no more than it delivers.
+        let delivered = self.delivery.rate().filter(|_| round_trip > lowest * 5 / 4);
+        let rate = self.control.known_rate().or(delivered);
+        let rate = rate.unwrap_or_else(|| self.control.window() as f64 / round_trip.as_secs_f64());
+        self.copies
+            .room
+            .admits(now, rate, self.delivery.data_bytes_sent, bytes)
+    }
+
+    /// How long what was sent waits for its answer; `None` if nothing does.
+    pub(crate) fn waits(&self, now: Timestamp) -> Option<Duration> {
+        let since = self.unanswered_since();
+        since.map(|since| now.saturating_duration_since(since))
+    }
+
+    /// Whether the path does not answer although it should have: its next answer was due within the RTT and its variation.
+    pub(crate) fn is_overdue(&self, now: Timestamp) -> bool {
+        self.waits(now)
+            .is_some_and(|waits| waits > self.rtt.unbounded_rto())
+    }
+
+    /// When data or a copy left last.
+    pub(crate) fn last_sent(&self) -> Timestamp {
+        self.delivery.idle.since.max(self.copies.last_sent())
+    }
+
+    /// When the earliest transmission left that was neither answered nor declared lost.
+    fn unanswered_since(&self) -> Option<Timestamp> {
+        let flight = self
+            .flight
+            .get(self.flight.earliest())
+            .map(|sending| sending.sent_at);
+        // Only acknowledgements that name copies answer them.
+        let copies = self.copies.unanswered_since().filter(|_| self.flight.is_named());
+        [flight, copies].into_iter().flatten().min()
     }
 
     /// These transmissions, with their bytes, were declared lost while in flight: reports each packet to the controller.

@@ -57,7 +57,7 @@ impl Path {
     }
 
     /// The rate of the path in bytes per second: the measured one, or that of its congestion window.
-    fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         let round_trip = self.round_trip();
         let window = self.control.window() as f64 / round_trip.max(1e-6);
         self.delivery.rate().map_or(window, |rate| rate.max(window))
@@ -119,7 +119,7 @@ impl Paths {
 
     fn earliest_delivery(&mut self, now: Timestamp, offer: &Offer, refused: &mut Refused) -> Option<PathId> {
         let count = self.len();
-        let mut asked = 0_u64;
+        let mut asked = offer.avoid;
         // Rate and bytes in flight of the faster paths.
         let (mut rate, mut flight, mut fastest) = (0.0, 0.0, f64::MAX);
         for _ in 0..count.min(64) {
@@ -240,6 +240,7 @@ fn is_better(policy: RetransmissionPolicy, path: &Path, than: &Path) -> bool {
     }
 }
 
-fn bit(id: PathId) -> u64 {
+/// The bit of a path in [`Offer::avoid`].
+pub(crate) fn bit(id: PathId) -> u64 {
     1_u64.checked_shl(id.0.into()).unwrap_or_default()
 }

@@ -11,7 +11,7 @@ use anabranch_wire::Psn;
 use anabranch_wire::chunk::{CoopSack, GapAckBlock, PathSequence};
 
 use super::{InvalidAck, normalise};
-use crate::path::{Flight, PathId, Paths, SendNo};
+use crate::path::{Fate, Flight, PathId, Paths, SendNo};
 use crate::seq::{ExtendedTsn, Run, Runs, extend_psn};
 use crate::time::Timestamp;
 
@@ -29,8 +29,16 @@ pub(crate) struct NamedPath {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NamedAck {
     pub(crate) paths: Vec<NamedPath>,
-    /// Chunks of which a duplicate transmission arrived.
-    pub(crate) duplicates: Vec<ExtendedTsn>,
+    /// Transmissions that arrived although another one had brought their chunk, and these chunks.
+    pub(crate) duplicates: Vec<Duplicate>,
+}
+
+/// A transmission that was not needed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Duplicate {
+    pub(crate) tsn: ExtendedTsn,
+    /// Whether it was a copy.
+    pub(crate) copy: bool,
 }
 
 impl NamedAck {
@@ -67,7 +75,11 @@ impl NamedAck {
         let carried = |one: PathSequence| {
             let path = PathId(one.path);
             let flight = paths.contains(path).then(|| &paths.path(path).flight)?;
-            flight.get(unwrap(flight, one.number)?).map(|sending| sending.tsn)
+            let sending = flight.get(unwrap(flight, one.number)?)?;
+            Some(Duplicate {
+                tsn: sending.tsn,
+                copy: sending.is_copy(),
+            })
         };
         ack.duplicates.extend(sack.duplicates.iter().filter_map(carried));
         Ok(ack)
@@ -83,9 +95,16 @@ fn unwrap(flight: &Flight, psn: Psn) -> Option<SendNo> {
 #[derive(Debug, Default)]
 pub(crate) struct Identity {
     paths: Vec<Receiver>,
-    /// Chunks that this acknowledgement shows to have arrived by an earlier transmission than their last; and the path of that
-    /// transmission.
-    late: BTreeMap<ExtendedTsn, PathId>,
+    /// Chunks that this acknowledgement shows to have arrived by another transmission than their last, and that one.
+    others: BTreeMap<ExtendedTsn, Other>,
+}
+
+/// The transmission that brought a chunk, if it is not the last one: an earlier one that was late, or a copy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Other {
+    pub(crate) path: PathId,
+    /// The number of a copy, and when it left.
+    pub(crate) copy: Option<(SendNo, Timestamp)>,
 }
 
 /// The receiver of one path.
@@ -95,7 +114,7 @@ struct Receiver {
     arrived: Runs,
     /// The CumPSN after this acknowledgement: all transmissions below this number.
     reached: SendNo,
-    /// No transmission below is in flight.
+    /// No transmission below is in flight, nor a copy whose fate is unknown.
     settled: SendNo,
     /// FORWARD-PSN may cover the transmissions below this number.
     forward: SendNo,
@@ -139,12 +158,14 @@ impl Receiver {
 
     /// Forgets the transmissions below the CumPSN, and finds those that FORWARD-PSN is to cover.
     fn settle(&mut self, flight: &mut Flight) {
-        for no in self.settled..flight.earliest() {
-            if flight.get(no).is_some_and(|sending| !sending.has_arrived()) {
-                self.forward = no + 1;
+        while self.settled < flight.earliest() {
+            match flight.get(self.settled).map(|sending| sending.fate) {
+                Some(Fate::Copy) => break,
+                Some(Fate::Open | Fate::Reneged | Fate::Closed) => self.forward = self.settled + 1,
+                Some(Fate::Arrived) | None => {}
             }
+            self.settled += 1;
         }
-        self.settled = self.settled.max(flight.earliest());
         flight.on_passed(self.reached);
         self.arrived.remove_below(flight.base());
     }
@@ -165,7 +186,7 @@ impl Identity {
         paths: &mut Paths,
         mut newly: impl FnMut(PathId, SendNo, ExtendedTsn),
     ) {
-        self.late.clear();
+        self.others.clear();
         for named in &ack.paths {
             let path = named.path;
             let flight = &mut paths.path_mut(path).flight;
@@ -174,14 +195,14 @@ impl Identity {
         }
     }
 
-    /// A chunk arrived by an earlier transmission than its last, on `path`.
-    pub(crate) fn note_late(&mut self, tsn: ExtendedTsn, path: PathId) {
-        self.late.insert(tsn, path);
+    /// A chunk arrived by another transmission than its last.
+    pub(crate) fn note_other(&mut self, tsn: ExtendedTsn, other: Other) {
+        self.others.insert(tsn, other);
     }
 
-    /// The path of the earlier transmission that brought a chunk.
-    pub(crate) fn late_by(&self, tsn: ExtendedTsn) -> Option<PathId> {
-        self.late.get(&tsn).copied()
+    /// The transmission that brought a chunk, if it is not the last one.
+    pub(crate) fn brought_by(&self, tsn: ExtendedTsn) -> Option<Other> {
+        self.others.get(&tsn).copied()
     }
 
     /// Called after an acknowledgement or a timer: FORWARD-PSN may cover transmissions that are no longer in flight.
@@ -211,5 +232,50 @@ impl Identity {
         let receiver = self.receiver(path);
         receiver.told = receiver.told.max(receiver.forward);
         receiver.told_at = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::Sending;
+
+    // 0: lost; 1: a copy; 2: arrived
+    #[test]
+    fn a_copy_may_still_arrive() {
+        let mut paths = Paths::for_models(1);
+        let flight = &mut paths.path_mut(PathId(0)).flight;
+        flight.name();
+        flight.push(7, false, Timestamp::ZERO, 100, 80);
+        assert_eq!(flight.push_copy(8, Timestamp::ZERO), 1);
+        flight.push(9, false, Timestamp::ZERO, 100, 80);
+        assert_eq!(flight.newest(), Some(9));
+        flight.acknowledge(2, 100, 80);
+        flight.close(0, Fate::Closed, 100, 80);
+        flight.settle();
+        let mut identity = Identity::default();
+        let wait = Duration::from_secs(1);
+        let due = |identity: &Identity, paths: &Paths| {
+            let flight = &paths.path(PathId(0)).flight;
+            identity.forward_due(PathId(0), flight, Timestamp::ZERO, wait)
+        };
+        identity.settle(&mut paths);
+        assert_eq!(due(&identity, &paths), Some(Psn::new(0)), "not the copy");
+        paths.path_mut(PathId(0)).flight.on_copy_lost(1);
+        identity.settle(&mut paths);
+        assert_eq!(due(&identity, &paths), Some(Psn::new(1)));
+    }
+
+    #[test]
+    fn a_copy_is_no_data_in_flight() {
+        let mut flight = Flight::default();
+        flight.name();
+        flight.push(7, false, Timestamp::ZERO, 100, 80);
+        flight.push_copy(7, Timestamp::ZERO);
+        assert_eq!((flight.bytes(), flight.newest()), (100, Some(7)));
+        assert_eq!(flight.on_named(1), Some(7), "the copy came first");
+        flight.become_copy(0, 100, 80);
+        assert!(flight.is_empty() && flight.get(0).is_some_and(Sending::is_copy));
+        assert_eq!(flight.on_named(0), Some(7), "the original came too");
     }
 }

@@ -17,8 +17,8 @@ use super::perishable::{Importance, Perishable};
 use super::scheduler::{Accepted, StreamScheduler};
 use crate::config::SchedulerKind;
 use crate::error::SendError;
+use crate::message::{Copies, Haste, Persistence};
 use crate::message::{Fragment, UnsentMessage};
-use crate::message::{Haste, Persistence};
 use crate::message::{MessageId, SendOptions};
 use crate::paged::Paged;
 use crate::path_id::PathId;
@@ -248,6 +248,12 @@ impl SendQueue {
     /// The path that the message of the next fragment names.
     pub(crate) fn next_destination(&self) -> Option<PathId> {
         self.stream(self.next_stream()?)?.messages.front()?.path
+    }
+
+    /// When the message of the next fragment is abandoned, and its copies.
+    pub(crate) fn next_persistence(&self) -> Option<(Persistence, Copies)> {
+        let message = self.stream(self.next_stream()?)?.messages.front()?;
+        Some((message.persistence, message.haste.copies))
     }
 
     fn next_stream(&self) -> Option<StreamId> {

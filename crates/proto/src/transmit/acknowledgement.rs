@@ -83,7 +83,9 @@ impl Sender {
             .outstanding
             .on_coop_ack(sack, overtaken, paths, &judge, &mut outcome);
         if result.is_ok() {
-            cx.counters.retransmissions_spurious += sack.duplicates.len() as u64;
+            let of_copies = u64::from(outcome.copies_unnecessary);
+            cx.counters.retransmissions_spurious += sack.duplicates.len() as u64 - of_copies;
+            cx.counters.early_copies_unnecessary += of_copies;
             cx.counters.sacks_stale += u64::from(overtaken);
             self.drop_samples(cx, &mut outcome);
         }

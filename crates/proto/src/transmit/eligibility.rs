@@ -79,7 +79,13 @@ impl Sender {
             None => cx.paths.iter_mut().for_each(|path| path.before_new_data(cx.now)),
         }
         let offer = self.offer(cx, new.len, only.is_none());
-        let path = cx.paths.schedule(cx.now, only, &offer)?;
+        let path = if self.serves_deadlines
+            && let Some(timely) = self.timely_path(cx, &offer)
+        {
+            timely?
+        } else {
+            cx.paths.schedule(cx.now, only, &offer)?
+        };
         Ok(DataTurn { path, new: Some(new) })
     }
 

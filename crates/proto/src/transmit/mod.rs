@@ -10,6 +10,7 @@ mod acknowledgement;
 mod assemble;
 mod congestion_echo;
 mod eligibility;
+mod in_time;
 mod loss_timers;
 mod peer_window;
 mod several_paths;

@@ -18,6 +18,7 @@ impl Sender {
             receive_window: usize::MAX,
             share: usize::MAX,
             max_burst: cx.config.max_burst,
+            avoid: 0,
             less_urgent: self.next_is_bounded(cx),
         };
         if several { self.offer_several(cx, one) } else { one }

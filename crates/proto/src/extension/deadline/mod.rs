@@ -4,8 +4,12 @@
 //!
 //! [`SendOptions::deadline`]: crate::SendOptions::deadline
 
+mod chance;
 mod needed_copies;
 mod recent_loss;
+mod room;
 
-pub(crate) use needed_copies::{Loss, needed_copies};
+pub(crate) use chance::{Chance, Failure, Loss};
+pub(crate) use needed_copies::needed_copies;
 pub(crate) use recent_loss::RecentLoss;
+pub(crate) use room::Room;

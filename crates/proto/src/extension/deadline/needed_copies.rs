@@ -2,90 +2,138 @@
 
 use core::time::Duration;
 
+use super::{Chance, Failure};
+
 /// The share of the messages that should arrive in time, if the path delivers at all.
 const TARGET: f64 = 0.999;
 /// The most copies of a message that is one chunk: with them, a fifth of independent losses leaves less than one message in a thousand.
 const MOST_COPIES: u8 = 4;
 /// The most copies of each chunk of a larger message. More would take the rate from the messages that follow.
 const MOST_OF_FRAGMENT: u8 = 1;
-/// The most retransmissions in time that count: their losses are as likely as that of the chunk, and each needs one to be noticed.
-const MOST_REPAIRS: u32 = 4;
+/// A copy is of use if the chunk fails more rarely with it, by this part of the probability that is acceptable.
+const LEAST_GAIN: f64 = 0.5;
 
-/// How probable it is that a transmission is lost.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Loss {
-    /// Of any transmission.
-    pub(crate) any: f64,
-    /// Of one that follows a lost one.
-    pub(crate) next: f64,
+/// The probability with which a chunk may fail, of a message with so many fragments.
+fn acceptable(fragments: u32) -> f64 {
+    (1.0 - TARGET) / f64::from(fragments.max(1))
 }
 
-/// The number of copies that a chunk needs of a message with so many `fragments`, if it is useful for a time `left` and the path has this
-/// round-trip time.
-pub(crate) fn needed_copies(loss: Loss, left: Duration, round_trip: Duration, fragments: u32) -> u8 {
-    let most = u128::from(MOST_REPAIRS);
-    // A loss is noticed after two round trips by a tail loss probe, or sooner by the acknowledgement of other fragments.
-    let noticed = if fragments > 1 {
-        round_trip * 3 / 2
-    } else {
-        round_trip * 2
-    };
-    let repairs = left.as_nanos().checked_div(noticed.as_nanos());
-    let repairs = repairs.unwrap_or(most).min(most) as i32;
-    let acceptable = (1.0 - TARGET) / f64::from(fragments.max(1));
-    let mut failure = loss.any.powi(1 + repairs);
+/// The number of copies that a chunk needs of a message with so many `fragments`, if it was sent on the path `here`, is useful for a time
+/// `left`, and may be copied on the paths `elsewhere` too.
+pub(crate) fn needed_copies(here: &Chance, elsewhere: &[Chance], left: Duration, fragments: u32) -> u8 {
     let most = if fragments > 1 {
         MOST_OF_FRAGMENT
     } else {
         MOST_COPIES
     };
-    let mut copies = 0;
-    while failure > acceptable && copies < most {
-        failure *= loss.next.max(loss.any);
-        copies += 1;
+    let mut here = here.of_first(left, fragments);
+    let mut others: Vec<Option<Failure>> = vec![None; elsewhere.len()];
+    let acceptable = acceptable(fragments);
+    for copies in 0..=most {
+        let of_others = others.iter().flatten().map(|failure| failure.probability());
+        let failure = here.probability() * of_others.product::<f64>();
+        if copies == most || failure <= acceptable {
+            return copies;
+        }
+        // The copy takes the path on which it is of most use.
+        let gain = |before: Option<Failure>, after: Failure| {
+            after.probability() / before.map_or(1.0, Failure::probability)
+        };
+        let mut best = (gain(Some(here), here.and_copy()), None);
+        for (place, chance) in elsewhere.iter().enumerate() {
+            let after = others[place].map_or_else(|| chance.of_copy(left), Failure::and_copy);
+            let gain = gain(others[place], after);
+            if gain < best.0 {
+                best = (gain, Some((place, after)));
+            }
+        }
+        // No copy helps against a late path.
+        if failure * (1.0 - best.0) < acceptable * LEAST_GAIN {
+            return copies;
+        }
+        match best.1 {
+            Some((place, after)) => others[place] = Some(after),
+            None => here = here.and_copy(),
+        }
     }
-    copies
+    most
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Loss;
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn random(share: f64) -> Loss {
-        Loss {
-            any: share,
-            next: share,
+    /// A path with a round-trip time of 80 ms.
+    fn path(any: f64, next: f64) -> Chance {
+        Chance {
+            loss: Loss { any, next },
+            arrives: 40 * MS,
+            varies: Duration::ZERO,
+            round_trip: 80 * MS,
         }
+    }
+
+    fn random(share: f64) -> Chance {
+        path(share, share)
     }
 
     #[test]
     fn as_few_copies_as_the_loss_needs() {
-        let short = |share| needed_copies(random(share), 60 * MS, 80 * MS, 1);
+        let short = |share| needed_copies(&random(share), &[], 100 * MS, 1);
         assert_eq!([0.0, 0.0009, 0.01, 0.05, 0.2].map(short), [0, 0, 1, 2, 4]);
         assert_eq!(short(0.9), MOST_COPIES);
     }
 
     #[test]
     fn a_retransmission_in_time_replaces_a_copy() {
-        let of = |left| needed_copies(random(0.01), left, 80 * MS, 1);
-        assert_eq!([of(159 * MS), of(160 * MS)], [1, 0]);
-        assert_eq!(
-            needed_copies(random(0.5), Duration::MAX, Duration::ZERO, 1),
-            MOST_COPIES
-        );
+        let of = |left| needed_copies(&random(0.01), &[], left, 1);
+        assert_eq!([of(199 * MS), of(200 * MS)], [1, 0]);
+        let at_once = Chance {
+            arrives: Duration::ZERO,
+            round_trip: Duration::ZERO,
+            ..random(0.5)
+        };
+        assert_eq!(needed_copies(&at_once, &[], Duration::MAX, 1), MOST_COPIES);
     }
 
     #[test]
     fn each_fragment_of_a_message_must_arrive() {
-        let of = |fragments| needed_copies(random(0.01), 130 * MS, 80 * MS, fragments);
+        let of = |fragments| needed_copies(&random(0.01), &[], 170 * MS, fragments);
         assert_eq!([of(1), of(10), of(11), of(1000)], [1, 0, 1, MOST_OF_FRAGMENT]);
     }
 
     #[test]
-    fn losses_in_bursts_need_more_copies() {
-        let loss = Loss { any: 0.01, next: 0.5 };
-        assert_eq!(needed_copies(loss, 60 * MS, 80 * MS, 1), 4);
+    fn losses_in_bursts_need_more_copies_on_one_path() {
+        let bursts = path(0.01, 0.5);
+        assert_eq!(needed_copies(&bursts, &[], 100 * MS, 1), 4);
+        assert_eq!(
+            needed_copies(&bursts, &[bursts], 100 * MS, 1),
+            1,
+            "on the other path"
+        );
+    }
+
+    #[test]
+    fn a_path_that_is_late_is_of_no_use() {
+        let late = Chance {
+            arrives: 101 * MS,
+            ..random(0.0)
+        };
+        assert_eq!(needed_copies(&random(0.05), &[late], 100 * MS, 1), 2);
+        assert_eq!(needed_copies(&random(0.05), &[random(0.0)], 100 * MS, 1), 1);
+        let mostly_late = Chance {
+            varies: 30 * MS,
+            ..random(0.0)
+        };
+        assert!((mostly_late.late(100 * MS) - 0.5 * (-2.0_f64).exp()).abs() < 1e-9);
+        assert_eq!(needed_copies(&mostly_late, &[random(0.0)], 100 * MS, 1), 1);
+        assert_eq!(
+            needed_copies(&mostly_late, &[], 100 * MS, 1),
+            0,
+            "it would be as late"
+        );
     }
 }

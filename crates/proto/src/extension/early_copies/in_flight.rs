@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::extension::deadline::{Loss, RecentLoss};
-use crate::path::SendNo;
+use crate::extension::deadline::{Loss, RecentLoss, Room};
+use crate::path::{Flight, SendNo};
 use crate::seq::ExtendedTsn;
 use crate::time::Timestamp;
 
@@ -23,6 +23,8 @@ struct SentCopy {
     sent_at: Timestamp,
     /// Bytes in a packet, with chunk header and padding.
     bytes: usize,
+    /// Whether it arrived (ECA-SCTP).
+    arrived: bool,
 }
 
 /// The copies of one chunk whose fate is open.
@@ -53,6 +55,8 @@ pub(crate) struct CopiesInFlight {
     /// So many of them, the earliest, have left the network since.
     gone: usize,
     bytes: usize,
+    /// Bytes of those that arrived since the last acknowledgement and did not bring their chunk (ECA-SCTP).
+    arrived: usize,
     /// All transmissions of the path that are known to have arrived have lower numbers.
     reached: SendNo,
     /// Copies of which the peer should have reported a duplicate if nothing was lost, until it reported the first.
@@ -60,6 +64,8 @@ pub(crate) struct CopiesInFlight {
     peer_reports: bool,
     /// The losses of the path, since a message with a deadline asked for them first.
     losses: Option<Box<RecentLoss>>,
+    /// For the copies of messages with a deadline.
+    pub(crate) room: Room,
 }
 
 impl CopiesInFlight {
@@ -79,6 +85,7 @@ impl CopiesInFlight {
             after,
             sent_at: now,
             bytes,
+            arrived: false,
         });
         self.chunks.entry(tsn).or_default().open += 1;
     }
@@ -189,7 +196,7 @@ impl CopiesInFlight {
     /// few lost acknowledgements would close the window for data.
     pub(crate) fn forget_before(&mut self, time: Timestamp) {
         while let Some(copy) = self.copies.get(self.gone).filter(|copy| copy.sent_at < time) {
-            self.bytes -= copy.bytes;
+            self.bytes -= if copy.arrived { 0 } else { copy.bytes };
             self.gone += 1;
         }
     }
@@ -205,6 +212,86 @@ impl CopiesInFlight {
         self.late.clear();
         self.gone = 0;
         self.bytes = 0;
+        self.arrived = 0;
+    }
+}
+
+/// ECA-SCTP: copies have numbers as other transmissions have, and acknowledgements name them.
+impl CopiesInFlight {
+    /// A copy with the number `no` was sent.
+    pub(crate) fn push_named(&mut self, no: SendNo, now: Timestamp, bytes: usize) {
+        if let Some(losses) = &mut self.losses {
+            losses.on_copied();
+        }
+        self.take_over(no, now, bytes);
+    }
+
+    /// The transmission `no` is a copy from now on.
+    pub(crate) fn take_over(&mut self, no: SendNo, sent_at: Timestamp, bytes: usize) {
+        let place = self.copies.partition_point(|copy| copy.after < no);
+        if place < self.gone {
+            self.gone += 1;
+        } else {
+            self.bytes += bytes;
+        }
+        let copy = SentCopy {
+            tsn: 0,
+            after: no,
+            sent_at,
+            bytes,
+            arrived: false,
+        };
+        self.copies.insert(place, copy);
+    }
+
+    /// The transmission `no` arrived, which may be a copy.
+    pub(crate) fn on_named(&mut self, no: SendNo) {
+        self.reach(no);
+        if let Ok(place) = self.copies.binary_search_by_key(&no, |copy| copy.after) {
+            let copy = &mut self.copies[place];
+            if !core::mem::replace(&mut copy.arrived, true) {
+                self.arrived += copy.bytes;
+                self.bytes -= if place < self.gone { 0 } else { copy.bytes };
+            }
+        }
+    }
+
+    /// When the last copy left whose fate is open; the beginning of time if there is none.
+    pub(crate) fn last_sent(&self) -> Timestamp {
+        self.copies.back().map_or(Timestamp::ZERO, |copy| copy.sent_at)
+    }
+
+    /// When the earliest copy left that was neither answered nor overtaken.
+    pub(crate) fn unanswered_since(&self) -> Option<Timestamp> {
+        self.copies
+            .iter()
+            .find(|copy| !copy.arrived)
+            .map(|copy| copy.sent_at)
+    }
+
+    /// One of the copies that arrived brought its chunk of so many bytes, which count as those of the chunk.
+    pub(crate) fn on_brought(&mut self, bytes: usize) {
+        self.arrived = self.arrived.saturating_sub(bytes);
+    }
+
+    /// Copies are lost that were overtaken by a later transmission of the path. Returns how many, and the bytes of those that arrived and did
+    /// not bring their chunks.
+    pub(crate) fn settle_named(&mut self, flight: &mut Flight) -> (u32, usize) {
+        let reached = self.reached;
+        let mut lost = 0;
+        let is_settled = |copy: &&SentCopy| copy.arrived || copy.after < reached;
+        while let Some(copy) = self.copies.front().filter(is_settled).copied() {
+            self.copies.pop_front();
+            let counts = self.gone == 0;
+            self.gone = self.gone.saturating_sub(1);
+            if !copy.arrived {
+                self.bytes -= if counts { copy.bytes } else { 0 };
+                lost += 1;
+                flight.on_copy_lost(copy.after);
+                self.on_lost(copy.after);
+            }
+        }
+        (lost, core::mem::take(&mut self.arrived))
     }
 }
 

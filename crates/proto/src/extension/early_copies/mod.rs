@@ -17,8 +17,11 @@
 //! * The acknowledgement of a retransmission shows nothing about copies: an earlier transmission of its chunk may have arrived.
 //! * A chunk that was copied gives an RTT sample only if nothing that left with its copy, or later, is acknowledged yet (Karn's algorithm).
 //!
-//! Copies need RACK, and acknowledgements that do not name transmissions: not ECA-SCTP. They also need a peer that reports duplicates (RFC 9260
-//! §6.2: SHOULD): a path whose peer has reported none of 32 copies gets no more.
+//! Copies need RACK, and a peer that reports duplicates (RFC 9260 §6.2: SHOULD): a path whose peer has reported none of 32 copies gets no more.
+//!
+//! With ECA-SCTP, acknowledgements name transmissions, and each copy has a number ([`Fate::Copy`](crate::path::Fate)). It is known which
+//! transmission brought a chunk and which were lost, so that copies of messages with a deadline may take other paths. If a copy brings
+//! the chunk, the first transmission is a copy from then on: its fate is still open, and counts as a loss if it did not arrive.
 //!
 //! [`SendOptions::early_copies`]: crate::SendOptions::early_copies
 

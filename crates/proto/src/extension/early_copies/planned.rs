@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 
+use crate::path::PathId;
 use crate::seq::ExtendedTsn;
 use crate::time::Timestamp;
 
@@ -27,6 +28,12 @@ pub(crate) struct PlannedCopy {
     pub(crate) tsn: ExtendedTsn,
     /// How many copies of the chunk are left, this one included.
     pub(crate) left: u8,
+    /// The path of the transmission before.
+    pub(crate) last: PathId,
+    /// The path that it tests, which has not answered for a while.
+    pub(crate) tests: Option<PathId>,
+    /// It is sent only because the last transmission was not answered when it should have been.
+    pub(crate) late: bool,
 }
 
 /// The copies that an association is to send, by the times at which they are due. There is at most one for each outstanding chunk.
@@ -49,6 +56,17 @@ impl PlannedCopies {
         self.copies.first().filter(|copy| copy.due <= now).copied()
     }
 
+    /// The last transmission on a path was not answered when it should have been: others there are probably not answered either, so their
+    /// late copies are due.
+    pub(crate) fn hurry(&mut self, now: Timestamp, path: PathId) {
+        let waits = |copy: &&PlannedCopy| copy.late && copy.last == path && copy.due > now;
+        let hurried: Vec<_> = self.copies.iter().filter(waits).copied().collect();
+        for copy in hurried {
+            self.copies.remove(&copy);
+            self.copies.insert(PlannedCopy { due: now, ..copy });
+        }
+    }
+
     pub(crate) fn remove(&mut self, copy: &PlannedCopy) {
         self.copies.remove(copy);
     }
@@ -60,6 +78,9 @@ impl PlannedCopies {
             due: Timestamp(asked.0 + 1),
             tsn: 0,
             left: 0,
+            last: PathId(0),
+            tests: None,
+            late: false,
         };
         self.copies.range(next..).next().map(|copy| copy.due)
     }
@@ -76,6 +97,9 @@ mod tests {
             due: at(due),
             tsn,
             left: 1,
+            last: PathId(0),
+            tests: None,
+            late: false,
         };
         let mut planned = PlannedCopies::default();
         assert!(planned.is_empty() && planned.timer(at(0)).is_none());

@@ -378,9 +378,9 @@ impl Newly {
     ) {
         let size = chunk.fragment.wire_len();
         let in_flight = chunk.state == ChunkState::InFlight;
-        let flight = &mut paths.path_mut(chunk.path).flight;
-        let (by, by_last) = match identity {
-            None => (chunk.path, chunk.transmissions == 1),
+        let Path { flight, copies, .. } = paths.path_mut(chunk.path);
+        let (by, by_last, by_copy): By = match identity {
+            None => (chunk.path, chunk.transmissions == 1, None),
             Some(identity) => identify(chunk, self.index, identity, flight.get(chunk.sequence)),
         };
         if in_flight {
@@ -401,8 +401,12 @@ impl Newly {
                     }
                 }
                 flight.acknowledge(chunk.sequence, size, payload);
+            } else if by_copy.is_some() {
+                // The transmission is a copy from now on, whose fate is still open.
+                flight.become_copy(chunk.sequence, size, payload);
+                copies.take_over(chunk.sequence, chunk.sent_at, size);
             } else {
-                // Another transmission brought the chunk: this one is obsolete and shows nothing.
+                // This transmission is obsolete and shows nothing.
                 flight.close(chunk.sequence, Fate::Closed, size, payload);
             }
         } else if self.came && detector.is_rack() && chunk.is_spuriously_lost() {
@@ -423,24 +427,33 @@ impl Newly {
         }
         let path = &mut outcome.paths[by.index()];
         path.newly_acked += size;
-        if chunk.one_path || by_last {
+        if chunk.one_path || by_last || by_copy.is_some() {
             path.answer = Answer::OfThisPath;
         } else {
             path.answer = path.answer.max(Answer::Data);
         }
         if by_last {
-            path.certain = path.certain.max(Some(chunk.sequence));
-            let sent_at = chunk.sent_at;
-            if path.sample.is_none_or(|newest| newest < sent_at) {
-                path.sample = Some(sent_at);
-                path.copied = chunk.copied;
-                path.newest = Some(chunk.sequence);
-            }
-            let (largest, its) = path.largest;
-            if size > largest || (size == largest && sent_at > its) {
-                path.largest = (size, sent_at);
-            }
+            note_certain(path, chunk);
+        } else if let Some(sent_at) = by_copy {
+            paths.path_mut(by).copies.on_brought(size);
+            path.sample = path.sample.max(Some(sent_at));
         }
+    }
+}
+
+/// The last transmission of a chunk certainly arrived on this path.
+#[inline(always)]
+fn note_certain(path: &mut PathOutcome, chunk: &Chunk) {
+    let sent_at = chunk.sent_at;
+    path.certain = path.certain.max(Some(chunk.sequence));
+    if path.sample.is_none_or(|newest| newest < sent_at) {
+        path.sample = Some(sent_at);
+        path.copied = chunk.copied;
+        path.newest = Some(chunk.sequence);
+    }
+    let (size, (largest, its)) = (chunk.fragment.wire_len(), path.largest);
+    if size > largest || (size == largest && sent_at > its) {
+        path.largest = (size, sent_at);
     }
 }
 
@@ -473,6 +486,13 @@ fn arrival_of(
 
 /// Determines what this acknowledgement shows about the copies of a path.
 fn settle_copies(path: &mut Path, result: &mut PathOutcome) {
+    if path.flight.is_named() {
+        let (lost, arrived) = path.copies.settle_named(&mut path.flight);
+        result.lost_beside_copies = lost;
+        // It is certain that they took this path.
+        result.newly_acked += arrived;
+        return;
+    }
     let Some((_, highest)) = path.flight.progress().acknowledged() else {
         return;
     };
@@ -486,13 +506,18 @@ fn settle_copies(path: &mut Path, result: &mut PathOutcome) {
     }
 }
 
-/// The path on which an acknowledged chunk arrived, as far as is known, and whether its last transmission certainly brought it.
-fn identify(chunk: &Chunk, index: u64, identity: &Identity, last: Option<&Sending>) -> (PathId, bool) {
+/// The transmission that brought an acknowledged chunk, as far as is known: its path, whether it is the last one for certain, and if it is a
+/// copy, when that left.
+type By = (PathId, bool, Option<Timestamp>);
+
+/// Determines it from the acknowledgement, which names it.
+fn identify(chunk: &Chunk, index: u64, identity: &Identity, last: Option<&Sending>) -> By {
     if last.is_some_and(Sending::has_arrived) {
-        return (chunk.path, true);
+        return (chunk.path, true, None);
     }
-    let late = identity.late_by(index).map(|path| (path, false));
-    late.unwrap_or((chunk.path, chunk.transmissions == 1))
+    let other = identity.brought_by(index);
+    let other = other.map(|other| (other.path, false, other.copy.map(|(_, sent_at)| sent_at)));
+    other.unwrap_or((chunk.path, chunk.transmissions == 1, None))
 }
 
 pub(super) fn runs_above(cumulative: u64, blocks: &[GapAckBlock]) -> impl Iterator<Item = Run> + '_ {

@@ -7,9 +7,9 @@ use super::acknowledged::runs_above;
 use super::suspects::suspect;
 use super::{AckOutcome, ChunkState, InvalidAck, Judge, MAX_AHEAD, Outstanding};
 use crate::config::T3Restart;
-use crate::path::{PathId, Paths, SendNo};
+use crate::path::{Path, PathId, Paths, SendNo};
 use crate::recovery::ack_report::{AckReport, Listing, normalise};
-use crate::recovery::identity::{Identity, NamedAck};
+use crate::recovery::identity::{Identity, NamedAck, Other};
 use crate::seq::Run;
 use crate::seq::{difference, union};
 use crate::time::Timestamp;
@@ -58,7 +58,7 @@ impl Outstanding {
         let ack = NamedAck::read(sack, paths)?;
         let overtaken = overtaken || cumulative + 1 < self.base;
         let cumulative = if overtaken { self.base - 1 } else { cumulative };
-        let arrived = self.note_named(&ack, paths);
+        let arrived = self.note_named(&ack, paths, outcome);
         // The chunk that follows the cumulative TSN ack is missing, or the cumulative TSN ack had passed it: the receiver reneged on it.
         let first = cumulative + 1 + u64::from(!overtaken);
         let news = blocks(&arrived, first, cumulative);
@@ -80,9 +80,13 @@ impl Outstanding {
     }
 
     /// Notes the transmissions that arrived; returns the chunks that arrived for the first time.
-    fn note_named(&mut self, ack: &NamedAck, paths: &mut Paths) -> Vec<Run> {
-        for index in &ack.duplicates {
-            self.on_duplicate(*index, paths);
+    fn note_named(&mut self, ack: &NamedAck, paths: &mut Paths, outcome: &mut AckOutcome) -> Vec<Run> {
+        for duplicate in &ack.duplicates {
+            if duplicate.copy || self.is_only_copied(duplicate.tsn) {
+                outcome.copies_unnecessary += 1;
+            } else {
+                self.on_duplicate(duplicate.tsn, paths);
+            }
         }
         let mut newly = Vec::new();
         if let Some(identity) = &mut self.identity {
@@ -93,17 +97,22 @@ impl Outstanding {
         let mut chunks = Vec::with_capacity(newly.len());
         for (index, path, number) in newly {
             // Other transmissions of the chunk do not matter once the cumulative TSN ack has passed it.
-            if index < self.base || self.chunk(index).state.is_acked() {
+            let came_before = index < self.base || self.chunk(index).state.is_acked();
+            let Path { flight, copies, .. } = paths.path_mut(path);
+            let copy = flight.get(number).filter(|sending| sending.is_copy());
+            let copy = copy.map(|sending| (number, sending.sent_at));
+            copies.on_named(number);
+            if came_before {
                 continue;
             }
             let chunk = self.chunk(index);
             let is_last = (chunk.path, chunk.sequence) == (path, number);
             let waits = matches!(chunk.state, ChunkState::Lost { .. });
-            if !is_last || waits {
+            if (!is_last || waits) && copy.is_none() {
                 self.on_duplicate(index, paths);
             }
             if !is_last && let Some(identity) = &mut self.identity {
-                identity.note_late(index, path);
+                identity.note_other(index, Other { path, copy });
             }
             chunks.push(index);
         }
@@ -117,6 +126,12 @@ impl Outstanding {
             }
         }
         runs
+    }
+
+    /// Whether copies alone explain that a chunk arrived twice.
+    fn is_only_copied(&self, index: u64) -> bool {
+        let present = (self.base..self.next_index()).contains(&index);
+        present && self.chunk(index).is_copied() && self.chunk(index).transmissions == 1
     }
 
     /// The chunks from `first` on that are non-renegable according to this acknowledgement: those that have arrived and that it does not

@@ -95,6 +95,8 @@ pub(crate) struct AckOutcome {
     pub(crate) skipped: Vec<(PathId, SendNo)>,
     /// Transmissions declared lost, with their paths and bytes.
     pub(crate) lost: Vec<(PathId, SendNo, usize)>,
+    /// Chunks that arrived twice because of a copy (ECA-SCTP).
+    pub(crate) copies_unnecessary: u32,
 }
 
 impl AckOutcome {
@@ -122,11 +124,13 @@ impl AckOutcome {
             disproved,
             skipped,
             lost,
+            copies_unnecessary,
         } = self;
         of_paths.clear();
         of_paths.resize(paths, PathOutcome::default());
         (*cumulative_moved, *contradicts) = (false, false);
         (*recoveries, *reneged, *early_discards, *freed_early) = (0, 0, 0, 0);
+        *copies_unnecessary = 0;
         abandoned.clear();
         arrived.clear();
         disproved.clear();

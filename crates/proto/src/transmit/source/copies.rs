@@ -4,58 +4,158 @@ use core::time::Duration;
 
 use anabranch_wire::packet::PacketWriter;
 
+use super::super::in_time::{Deadline, chance, chance_alone};
 use super::super::{Cx, Sender};
 use super::Source;
 use crate::extension::deadline::needed_copies;
 use crate::extension::early_copies::{PlannedCopy, spacing};
 use crate::message::{Copies, Persistence};
-use crate::path::{Load, PathId};
+use crate::path::{Load, Path, PathId, PathState};
 use crate::recovery::ChunkState;
 use crate::time::Timestamp;
+
+/// The shortest time between two copies that test a path which does not answer.
+const TEST_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Sender {
     /// The chunk `index` was sent for the first time, on a path: its message may ask for copies.
     #[inline]
     pub(super) fn plan_copies(&mut self, cx: &mut Cx<'_>, id: PathId, index: u64) {
         let copies = self.outstanding.chunk(index).fragment.haste.copies;
-        if copies != Copies::Fixed(0)
-            && self.outstanding.uses_rack()
-            && self.outstanding.identity().is_none()
-            && cx.paths.path(id).copies.are_reported()
+        if copies != Copies::Fixed(0) {
+            self.plan_first_copy(cx, id, index, copies);
+        }
+    }
+
+    #[inline(never)]
+    fn plan_first_copy(&mut self, cx: &mut Cx<'_>, id: PathId, index: u64, copies: Copies) {
+        if self.outstanding.uses_rack()
+            && (self.outstanding.identity().is_some() || cx.paths.path(id).copies.are_reported())
         {
             let left = match copies {
                 Copies::Fixed(count) => count,
-                Copies::ForDeadline(fragments) => self.copies_for_deadline(cx, id, index, fragments),
+                Copies::ForDeadline(_) => self.copies_for_deadline(cx, id, index),
             };
-            if left > 0 {
+            if let Some(silent) = self.path_to_test(cx, id, index) {
+                self.present.add(Source::Copies);
+                self.copies.add(PlannedCopy {
+                    due: cx.now,
+                    tsn: index,
+                    left: left + 1,
+                    last: id,
+                    tests: Some(silent),
+                    late: false,
+                });
+            } else if left > 0 {
                 self.plan_copy(cx, id, index, left);
+            } else {
+                self.plan_late_copy(cx, id, index);
             }
         }
     }
 
-    /// How many copies the chunk needs, whose message has so many fragments.
-    fn copies_for_deadline(&self, cx: &mut Cx<'_>, id: PathId, index: u64, fragments: u8) -> u8 {
-        let path = cx.paths.path_mut(id);
-        let round_trip = path.rtt.smoothed_or_rto();
-        let left = match self.outstanding.chunk(index).fragment.persistence {
-            Persistence::Until(deadline) => deadline.saturating_duration_since(cx.now + round_trip / 2),
-            _ => Duration::MAX,
+    /// If the last transmission of the chunk is not answered when it should be, a copy takes another path, if that is in time. It costs
+    /// nothing if the answer comes.
+    fn plan_late_copy(&mut self, cx: &mut Cx<'_>, id: PathId, index: u64) {
+        let deadline = self.outstanding.identity().and(self.deadline_of(index));
+        let Some(deadline) = deadline.filter(|_| cx.paths.active_count() > 1) else {
+            return;
         };
-        let (sent, _, lost) = path.delivery.chunks();
-        needed_copies(
-            path.copies.loss(cx.now, sent, lost),
-            left,
-            round_trip,
-            u32::from(fragments),
-        )
+        let due = cx.now + cx.paths.path(id).rtt.unbounded_rto();
+        if due < deadline.at {
+            self.present.add(Source::Copies);
+            self.copies.add(PlannedCopy {
+                due,
+                tsn: index,
+                left: 1,
+                last: id,
+                tests: None,
+                late: true,
+            });
+        }
     }
 
-    fn plan_copy(&mut self, cx: &Cx<'_>, id: PathId, index: u64, left: u8) {
+    /// Another path that has not answered for longer than usual: a copy of the chunk now and then notices at once when it works again.
+    fn path_to_test(&self, cx: &mut Cx<'_>, id: PathId, index: u64) -> Option<PathId> {
+        self.outstanding.identity().and(self.deadline_of(index))?;
+        let now = cx.now;
+        let is_silent = |path: &&Path| {
+            let sent = now.saturating_duration_since(path.last_sent());
+            path.is_overdue(now) && sent >= TEST_INTERVAL
+        };
+        let mut others = cx
+            .paths
+            .iter()
+            .filter(|path| path.id != id && path.state == PathState::Active);
+        others.find(is_silent).map(|path| path.id)
+    }
+
+    fn deadline_of(&self, index: u64) -> Option<Deadline> {
+        let fragment = &self.outstanding.chunk(index).fragment;
+        Deadline::of(fragment.persistence, fragment.haste.copies)
+    }
+
+    /// How many copies the chunk needs that was sent on this path.
+    fn copies_for_deadline(&self, cx: &mut Cx<'_>, id: PathId, index: u64) -> u8 {
+        let Some(deadline) = self.deadline_of(index) else {
+            return 0;
+        };
+        let (now, bytes) = (cx.now, self.outstanding.chunk(index).fragment.wire_len());
+        let left = deadline.at.saturating_duration_since(now);
+        if self.outstanding.identity().is_none() {
+            let here = chance_alone(now, cx.paths.path_mut(id), 0);
+            return needed_copies(&here, &[], left, deadline.fragments);
+        }
+        let here = chance(now, cx.paths.path_mut(id), 0);
+        let active = cx.paths.iter_mut().filter(|path| path.state == PathState::Active);
+        let others = active.filter(|path| path.id != id);
+        let elsewhere: Vec<_> = others.map(|path| chance(now, path, bytes)).collect();
+        needed_copies(&here, &elsewhere, left, deadline.fragments)
+    }
+
+    /// The path of a copy: that of the last transmission, or if the copy is more probably in time there, another one. Only acknowledgements
+    /// that name transmissions (ECA-SCTP) can tell on which path one was lost.
+    fn path_of_copy(&self, cx: &mut Cx<'_>, copy: PlannedCopy) -> PathId {
+        let deadline = self.outstanding.identity().and(self.deadline_of(copy.tsn));
+        let Some(deadline) = deadline else {
+            return copy.last;
+        };
+        let left = deadline.at.saturating_duration_since(cx.now);
+        let (now, bytes) = (cx.now, self.outstanding.chunk(copy.tsn).fragment.wire_len());
+        let active = cx.paths.iter_mut().filter(|path| path.state == PathState::Active);
+        let failures = active.map(|path| {
+            let failure = chance(now, path, bytes).of_copy(left);
+            let probability = if path.id == copy.last {
+                failure.of_another()
+            } else {
+                failure.probability()
+            };
+            (probability, path.id)
+        });
+        let best = failures.min_by(|one, other| one.0.total_cmp(&other.0));
+        best.map_or(copy.last, |(_, id)| id)
+    }
+
+    fn plan_copy(&mut self, cx: &mut Cx<'_>, id: PathId, index: u64, left: u8) {
         let rtt = &cx.paths.path(id).rtt;
         // Before the first RTT was measured, nothing says when a copy is of use.
         let (Some(smoothed), Some(lowest)) = (rtt.smoothed(), rtt.min()) else {
             return;
         };
+        let copy = PlannedCopy {
+            due: cx.now,
+            tsn: index,
+            left,
+            last: id,
+            tests: None,
+            late: false,
+        };
+        // On another path it need not outlive a burst of losses.
+        if self.path_of_copy(cx, copy) != id {
+            self.present.add(Source::Copies);
+            return self.copies.add(copy);
+        }
+        let rtt = &cx.paths.path(id).rtt;
         let fragment = &self.outstanding.chunk(index).fragment;
         let left_until =
             |deadline: Timestamp, travels: Duration| deadline.saturating_duration_since(cx.now + travels);
@@ -72,8 +172,7 @@ impl Sender {
             self.present.add(Source::Copies);
             self.copies.add(PlannedCopy {
                 due: cx.now + spacing,
-                tsn: index,
-                left,
+                ..copy
             });
         }
     }
@@ -85,19 +184,28 @@ impl Sender {
             return false;
         }
         let copy = self.next_copy(cx);
-        copy.is_some_and(|copy| self.class_of(copy) < self.queue.next_class() && self.may_copy(cx, copy))
+        copy.is_some_and(|copy| {
+            self.class_of(copy) < self.queue.next_class() && self.may_copy(cx, copy).is_some()
+        })
     }
 
     fn class_of(&self, copy: PlannedCopy) -> u16 {
         self.queue.class(self.outstanding.chunk(copy.tsn).fragment.stream)
     }
 
-    /// Whether a copy may leave: copies take what the congestion window leaves, but not from data that is as urgent.
-    fn may_copy(&self, cx: &mut Cx<'_>, copy: PlannedCopy) -> bool {
-        let id = self.outstanding.chunk(copy.tsn).path;
+    /// The path on which a copy may leave, if it may: copies take what the congestion window leaves, but not from data that is as urgent.
+    fn may_copy(&self, cx: &mut Cx<'_>, copy: PlannedCopy) -> Option<PathId> {
         let data_waits = self.outstanding.first_lost().is_some()
             || !self.queue.is_empty() && self.queue.next_class() <= self.class_of(copy);
-        !data_waits && cx.may_send_data() && cx.paths.path_mut(id).admits(cx.now, Load::Copies).is_ok()
+        if data_waits || !cx.may_send_data() {
+            return None;
+        }
+        let id = copy.tests.unwrap_or_else(|| self.path_of_copy(cx, copy));
+        let path = cx.paths.path_mut(id);
+        path.admits(cx.now, Load::Copies).ok()?;
+        let fragment = &self.outstanding.chunk(copy.tsn).fragment;
+        let fixed = matches!(fragment.haste.copies, Copies::Fixed(_));
+        (fixed || path.has_room_for_copy(cx.now, fragment.wire_len())).then_some(id)
     }
 
     /// The path of a packet that has only copies: a copy is due, and no data leaves.
@@ -106,8 +214,7 @@ impl Sender {
             return None;
         }
         let copy = self.next_copy(cx)?;
-        let may = self.may_copy(cx, copy);
-        may.then(|| self.outstanding.chunk(copy.tsn).path)
+        self.may_copy(cx, copy)
     }
 
     /// Adds the copies that are due to a packet, after its `data`.
@@ -122,25 +229,34 @@ impl Sender {
             return;
         }
         let kind = self.data_kind(cx);
+        // A copy alone on its path is answered at once, so that its path stays measured.
+        let immediate = self.outstanding.identity().is_some();
         while let Some(copy) = self.next_copy(cx) {
             let chunk = self.outstanding.chunk(copy.tsn);
             let size = chunk.fragment.wire_len();
             let fits = size <= packet.room_for(kind);
-            if chunk.path != id || !self.may_copy(cx, copy) || !(fits || packet.is_empty()) {
+            if !(fits || packet.is_empty()) || self.may_copy(cx, copy) != Some(id) {
                 return;
             }
             self.copies.remove(&copy);
+            if copy.late {
+                self.copies.hurry(cx.now, copy.last);
+            }
             if !fits {
                 // The path MTU has become smaller.
                 continue;
             }
-            self.write_data(cx, id, copy.tsn, false, packet);
             let after = cx.paths.path_mut(id).on_copy_sent(cx.now, copy.tsn, size, data);
+            self.write_data(cx, id, (copy.tsn, after), immediate, packet);
             self.outstanding.on_copied(copy.tsn, after);
             cx.counters.early_copies += 1;
             cx.counters.redundancy_bytes += size as u64;
+            cx.paths.path_mut(id).copies.room.take(size);
             if copy.left > 1 {
-                self.plan_copy(cx, id, copy.tsn, copy.left - 1);
+                let last = copy.tests.map_or(id, |_| copy.last);
+                self.plan_copy(cx, last, copy.tsn, copy.left - 1);
+            } else {
+                self.plan_late_copy(cx, id, copy.tsn);
             }
         }
     }

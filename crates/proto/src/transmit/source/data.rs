@@ -12,9 +12,10 @@ use crate::config::SchedulerKind;
 use crate::ecn::EcnCodepoint;
 use crate::extension::eca::PathView;
 use crate::negotiation::Capabilities;
-use crate::path::{Flight, PathId, PathState};
+use crate::path::{Flight, Path, PathId, PathState, SendNo};
 use crate::recovery::ChunkState;
 use crate::send::{Label, TransmissionName};
+use crate::seq::ExtendedTsn;
 
 impl Assembler<'_> {
     /// Adds the data of this packet, if it has any.
@@ -132,7 +133,8 @@ impl Sender {
             }
             let last = self.outstanding.uses_rack() && self.queue.is_empty();
             let immediate = path.needs_ack_at_once(persistence) || last;
-            self.write_data(cx, id, index, immediate, packet);
+            let sequence = self.outstanding.chunk(index).sequence;
+            self.write_data(cx, id, (index, sequence), immediate, packet);
             let chunk = self.outstanding.chunk(index);
             cx.counters.data_chunks_sent += 1;
             cx.counters.data_bytes_sent += chunk.fragment.payload.len() as u64;
@@ -163,20 +165,21 @@ impl Sender {
         let immediate = path.needs_ack_at_once(fragment.persistence) || (asks && self.queue.is_empty());
         let index = self.outstanding.push(fragment, path, cx.now);
         path.on_data_sent(cx.now, size, len);
-        self.write_data(cx, id, index, immediate, packet);
+        let sequence = self.outstanding.chunk(index).sequence;
+        self.write_data(cx, id, (index, sequence), immediate, packet);
         cx.counters.data_chunks_sent += 1;
         cx.counters.data_bytes_sent += len as u64;
         self.note_last_transmission(cx, index);
         self.plan_copies(cx, id, index);
     }
 
-    /// Writes a chunk that was just added to the flight.
+    /// Writes a chunk, with the number of this transmission of it.
     #[inline(always)]
     pub(super) fn write_data(
         &mut self,
         cx: &Cx<'_>,
         id: PathId,
-        index: u64,
+        (index, sequence): (ExtendedTsn, SendNo),
         immediate: bool,
         packet: &mut PacketWriter<'_>,
     ) {
@@ -191,7 +194,7 @@ impl Sender {
             let path = cx.paths.path(id);
             let packets = path.window() / path.pmtu.max_data();
             label.immediate |= self.sources.cooperation.asks_at_once(packets);
-            label.named = Some(self.name_of(cx, id, chunk.sequence));
+            label.named = Some(self.name_of(cx, id, sequence));
         }
         format.write(&chunk.fragment, &label, packet);
     }
@@ -201,9 +204,11 @@ impl Sender {
         cx.paths.path_mut(id).flight.begin_packet();
         if cx.capabilities.has(Capabilities::ECA) && self.sources.cooperation.is_due(cx.now) {
             let active = cx.paths.iter().filter(|path| path.state == PathState::Active);
+            // Where messages have deadlines, acknowledgements leave a path that does not answer before a timer expires.
+            let waits = |path: &Path| path.waits(cx.now).filter(|_| self.serves_deadlines);
             let views = active.map(|path| PathView {
                 id: path.id,
-                round_trip: path.rtt.smoothed(),
+                round_trip: path.rtt.smoothed().max(waits(path)),
                 loss: path.delivery.loss(),
             });
             self.sources.cooperation.rank(cx.now, views.collect());

@@ -1,0 +1,132 @@
+//! Messages with a deadline ([`crate::SendOptions::deadline`]) on several paths: how probable it is that a chunk is in time on each, and the path
+//! that new chunks take. `extension/deadline` has the rules, and `source/copies.rs` the copies.
+
+use core::time::Duration;
+
+use super::{Cx, Sender};
+use crate::controller::Controller;
+use crate::extension::deadline::Chance;
+use crate::message::{Copies, Persistence};
+use crate::path::{Load, Offer, Path, PathId, PathState, bit};
+use crate::time::Timestamp;
+use crate::trace_event::Blocked;
+
+/// If a path is better than another by less than this factor, data need not wait for it.
+const NEARLY: f64 = 2.0;
+/// The variation of the delay on a path that was not measured.
+const UNKNOWN: Duration = Duration::from_millis(50);
+/// The loss on a path that does not answer in time: it may be interrupted, or the answer may be lost.
+const OF_SILENT: f64 = 0.5;
+/// A path that fails less often than this is good enough: of several, the fastest takes the data.
+const RARELY: f64 = 0.003;
+/// A path on which a message is late with this probability is left, although only one path is used at a time.
+const LATE: f64 = 0.5;
+
+/// The deadline of a chunk, and how many fragments its message has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deadline {
+    pub(super) at: Timestamp,
+    pub(super) fragments: u32,
+}
+
+impl Deadline {
+    /// The deadline of a chunk of a message with these properties, if it has one.
+    pub(super) fn of(persistence: Persistence, copies: Copies) -> Option<Self> {
+        match (persistence, copies) {
+            (Persistence::Until(at), Copies::ForDeadline(fragments)) => Some(Self {
+                at,
+                fragments: u32::from(fragments),
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// How probable it is that `bytes` more, which leave on this path now, are in time.
+pub(super) fn chance(now: Timestamp, path: &mut Path, bytes: usize) -> Chance {
+    let mut chance = chance_alone(now, path, bytes);
+    if path.is_overdue(now) {
+        chance.loss.any = chance.loss.any.max(OF_SILENT);
+        chance.loss.next = chance.loss.next.max(OF_SILENT);
+    }
+    chance
+}
+
+/// The same for the only path that there is: whether it answers is no reason to send more.
+pub(super) fn chance_alone(now: Timestamp, path: &mut Path, bytes: usize) -> Chance {
+    let (sent, _, lost) = path.delivery.chunks();
+    let loss = path.copies.loss(now, sent, lost);
+    // A path without a measurement may be fast.
+    let smoothed = path.rtt.smoothed().unwrap_or_default();
+    let lowest = path.rtt.min().unwrap_or(smoothed);
+    let varies = path.rtt.smoothed().map_or(UNKNOWN, |_| path.rtt.rttvar());
+    // Data that waits for its answer shows that the round-trip time is longer by now.
+    let round_trip = smoothed.max(path.waits(now).unwrap_or_default());
+    let rate = path.control.known_rate().unwrap_or_else(|| path.rate()).max(1.0);
+    let queued = (path.flight.bytes() + path.copies.bytes() + bytes) as f64 - rate * smoothed.as_secs_f64();
+    let queue = Duration::try_from_secs_f64(queued.max(0.0) / rate).unwrap_or(Duration::MAX);
+    Chance {
+        loss,
+        // Acknowledgements meet no queue.
+        arrives: (round_trip - lowest / 2).saturating_add(queue),
+        varies,
+        round_trip: smoothed,
+    }
+}
+
+impl Sender {
+    /// The path of the next new chunk if its message has a deadline and several paths are active: the one on which it is in time most
+    /// probably, and of several that are good enough the fastest. `None` if the deadline is no reason to choose a path.
+    #[inline(never)]
+    pub(super) fn timely_path(&mut self, cx: &mut Cx<'_>, offer: &Offer) -> Option<Result<PathId, Blocked>> {
+        if self.queue.has_directed() || cx.paths.active_count() < 2 {
+            return None;
+        }
+        let deadline = self.queue.next_persistence();
+        let deadline = deadline.and_then(|(persistence, copies)| Deadline::of(persistence, copies))?;
+        let left = deadline.at.saturating_duration_since(cx.now);
+        let enough = RARELY;
+        let now = cx.now;
+        let active = cx.paths.iter_mut().filter(|path| path.state == PathState::Active);
+        let mut ranked: Vec<(f64, f64, Duration, PathId)> = active
+            .map(|path| {
+                let chance = chance(now, path, offer.size);
+                let failure = chance.of_first(left, deadline.fragments).probability();
+                (failure, chance.late(left), chance.arrives, path.id)
+            })
+            .collect();
+        if !cx.paths.spreads() {
+            let data_path = cx.paths.data_path();
+            let (failure, ..) = *ranked.iter().find(|(.., id)| *id == data_path)?;
+            ranked.retain(|(other, ..)| failure >= LATE && *other < LATE);
+        }
+        let rank = |(failure, _, arrives, _): &(f64, f64, Duration, PathId)| (failure.max(enough), *arrives);
+        if deadline.fragments > 1 && cx.paths.spreads() {
+            // The path that delivers first, but none that is late: the fragments of a message may take several paths.
+            let late = ranked.iter().filter(|(_, late, ..)| *late >= LATE);
+            let avoid = late.fold(0, |all, (.., id)| all | bit(*id));
+            let all = ranked.iter().fold(0, |all, (.., id)| all | bit(*id));
+            let offer = Offer { avoid, ..*offer };
+            return (avoid != 0 && avoid != all).then(|| cx.paths.schedule(now, None, &offer));
+        }
+        ranked.sort_by(|one, other| {
+            let ((failure, arrives), (its, its_time)) = (rank(one), rank(other));
+            failure.total_cmp(&its).then(arrives.cmp(&its_time))
+        });
+        let best = ranked.first()?.0;
+        if best >= LATE {
+            return None;
+        }
+        let mut refused = None;
+        for (failure, _, _, id) in ranked {
+            if failure > NEARLY * best.max(enough) {
+                break;
+            }
+            match cx.paths.path_mut(id).admits(now, Load::New(offer)) {
+                Ok(()) => return Some(Ok(id)),
+                Err(blocked) => refused = refused.or(Some(blocked)),
+            }
+        }
+        refused.map(Err)
+    }
+}
