@@ -172,7 +172,7 @@ fn a_copy_on_another_path_hides_no_loss() {
     let [first, second] = [0, 1].map(|path| stats.paths[path].fast_recoveries);
     println!("{share:.4} in time, {first} and {second} reductions");
     assert!(
-        share > 0.995 && first >= 40 && second <= 3,
+        share > 0.995 && first >= 60 && second <= 3,
         "{share}, {first}, {second}"
     );
 }
@@ -185,7 +185,7 @@ fn an_interrupted_path_is_left_at_once() {
             .beside("rate=10mbit,delay=30ms,queue=100kb")
             .outcome();
     println!("{share:.4} in time, {:?}", stats.counters);
-    assert!(share > 0.99, "{share}");
+    assert!(share > 0.9995, "{share}");
 }
 
 /// The first path is that of set-up, and nothing but its delay is wrong. With one path at a time no failover leaves it.
@@ -201,7 +201,7 @@ fn a_path_that_is_only_slow_is_left() {
             "{mode:?}: {share:.4} in time, {:?} chunks",
             sent.collect::<Vec<_>>()
         );
-        assert!(share > 0.97, "{mode:?}: {share}");
+        assert!(share > 0.99, "{mode:?}: {share}");
     }
 }
 
@@ -212,7 +212,7 @@ fn copies_take_no_room_that_data_needs() {
     let (share, counters) = Run::video(narrow).beside(narrow).in_time();
     let copies = counters.early_copies as f64 / counters.data_chunks_sent as f64;
     println!("{share:.4} in time, {copies:.2} copies of a chunk");
-    assert!(copies < 0.25, "{share}, {copies}");
+    assert!(share > 0.8 && copies < 0.1, "{share}, {copies}");
 }
 
 /// The default congestion control tolerates random loss from the first deadline on, another one stays.

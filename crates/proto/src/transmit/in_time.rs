@@ -60,8 +60,13 @@ pub(super) fn chance_alone(now: Timestamp, path: &mut Path, bytes: usize) -> Cha
     let smoothed = path.rtt.smoothed().unwrap_or_default();
     let lowest = path.rtt.min().unwrap_or(smoothed);
     let varies = path.rtt.smoothed().map_or(UNKNOWN, |_| path.rtt.rttvar());
-    // Data that waits for its answer shows that the round-trip time is longer by now.
-    let round_trip = smoothed.max(path.waits(now).unwrap_or_default());
+    // Data that waits for its answer for longer than the detection of a loss takes shows that the round-trip time is longer by now.
+    let lost_by_now = path
+        .rtt
+        .smoothed()
+        .map_or(Duration::ZERO, |_| 2 * path.rtt.unbounded_rto());
+    let waits = path.waits(now).filter(|waits| *waits > lost_by_now);
+    let round_trip = smoothed.max(waits.unwrap_or_default());
     let rate = path.control.known_rate().unwrap_or_else(|| path.rate()).max(1.0);
     let queued = (path.flight.bytes() + path.copies.bytes() + bytes) as f64 - rate * smoothed.as_secs_f64();
     let queue = Duration::try_from_secs_f64(queued.max(0.0) / rate).unwrap_or(Duration::MAX);
