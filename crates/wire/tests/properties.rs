@@ -5,13 +5,15 @@ mod explore;
 
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
-    Abort, AckPolicy, Asconf, AsconfAck, Auth, Chunk, CookieEcho, CoopSack, Cwr, Data, EData, EIData, Ecne,
-    EncodeChunk, ErrorChunk, ExtendedForwardTsn, ForwardPsn, ForwardTsn, GapAckBlock, GapAckBlocks,
+    Abort, AckPolicy, Asconf, AsconfAck, Auth, Chunk, CookieEcho, CoopSack, Cwr, Data, Dtls, EData, EIData,
+    Ecne, EncodeChunk, ErrorChunk, ExtendedForwardTsn, ForwardPsn, ForwardTsn, GapAckBlock, GapAckBlocks,
     Heartbeat, IData, IForwardTsn, Init, MessageNumber, NrSack, NrSackWriter, Pad, PathReport, PathReports,
     PathSequence, PathSequences, ReConfig, Sack, SackWriter, SelectiveForwardTsn, Shutdown, SkippedMessage,
     SkippedStream, TsnList,
 };
-use anabranch_wire::parameter::{AddressAction, Parameter, Parameters, ParametersBuilder, StreamList};
+use anabranch_wire::parameter::{
+    AddressAction, KeyManagement, Parameter, Parameters, ParametersBuilder, StreamList,
+};
 use anabranch_wire::{Fsn, Mid, Ppid, Psn, Ssn, StreamId, Tsn, VerificationTag};
 use bytes::Bytes;
 use explore::{explore_datagram, written_and_read};
@@ -19,9 +21,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 /// Every chunk type that this crate decodes, and some that it does not know.
-const KINDS: [u8; 33] = [
-    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 64, 65, 96, 97, 98, 127, 128, 130, 132, 160,
-    192, 193, 194, 195, 224, 255,
+const KINDS: [u8; 34] = [
+    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 64, 65, 66, 96, 97, 98, 127, 128, 130, 132,
+    160, 192, 193, 194, 195, 224, 255,
 ];
 
 fn bytes(len: impl Into<proptest::collection::SizeRange>) -> impl Strategy<Value = Bytes> {
@@ -46,7 +48,7 @@ fn entries(types: impl Strategy<Value = u16>) -> impl Strategy<Value = Vec<u8>> 
 /// A chunk value: random bytes, or the fixed fields of its type followed by a list.
 fn chunk_value() -> impl Strategy<Value = Vec<u8>> {
     let parameter = prop_oneof![0_u16..20, 0x8000_u16..0x800A, 0xC000_u16..0xC008, any::<u16>()];
-    let cause = prop_oneof![0_u16..15, 0x00A0_u16..0x00A6, 0x0104_u16..0x0107];
+    let cause = prop_oneof![0_u16..15, 99_u16..105, 0x00A0_u16..0x00A6, 0x0104_u16..0x0107];
     let counted = (
         vec(any::<u8>(), 8),
         0_u8..4,
@@ -95,6 +97,8 @@ fn any_cause() -> impl Strategy<Value = Cause> {
         bytes(0..20).prop_map(Cause::DeleteLastAddress),
         bytes(0..20).prop_map(Cause::NoAuthorization),
         any::<u16>().prop_map(|hmac_id| Cause::UnsupportedHmac { hmac_id }),
+        Just(Cause::MissingDtlsSupport),
+        Just(Cause::TieBreakerCollision),
     ]
 }
 
@@ -115,6 +119,7 @@ fn any_parameter() -> impl Strategy<Value = Parameter> {
         any::<[u8; 16]>().prop_map(|ip| Parameter::Ipv6(ip.into())),
         bytes(0..50).prop_map(Parameter::StateCookie),
         bytes(0..9).prop_map(Parameter::SupportedExtensions),
+        bytes(6..12).prop_map(|value| Parameter::KeyManagement(KeyManagement::from_value(value).unwrap())),
         bytes(0..9).prop_map(Parameter::Padding),
         vec(any::<u16>(), 0..5).prop_map(Parameter::RequestedHmacs),
         bytes(0..40).prop_map(Parameter::Random),
@@ -274,6 +279,14 @@ fn any_chunk() -> impl Strategy<Value = Chunk> {
             })
         }),
         (0_u16..1400).prop_map(|len| Chunk::Pad(Pad { len })),
+        (any::<bool>(), 0_u8..4, any::<[u8; 2]>(), bytes(16..60)).prop_map(
+            |(restart, epoch, sequence, encrypted)| Chunk::Dtls(Dtls {
+                restart,
+                epoch,
+                sequence,
+                encrypted,
+            })
+        ),
         any::<(u32, Option<u32>)>().prop_map(|(tsn, marked)| Chunk::Ecne(Ecne {
             tsn: Tsn(tsn),
             marked,

@@ -15,6 +15,14 @@ use crate::types::{StreamId, Tsn};
 
 const HEADER_LEN: usize = 4;
 
+/// The codes of draft-ietf-tsvwg-sctp-dtls-chunk §4.3, which IANA has still to confirm.
+mod protection {
+    pub(super) const MISSING: u16 = 100;
+    pub(super) const NO_COMMON_METHOD: u16 = 101;
+    pub(super) const TIE_BREAKER: u16 = 102;
+    pub(super) const ROLES: u16 = 103;
+}
+
 /// Why an error cause cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CauseError {
@@ -141,6 +149,14 @@ pub enum Cause {
     UserInitiatedAbort(Bytes),
     /// 13: another violation of the protocol; a description (§3.3.10.13).
     ProtocolViolation(Bytes),
+    /// 100: this endpoint requires DTLS chunks, and the peer does not support them (draft-ietf-tsvwg-sctp-dtls-chunk §4.3.1).
+    MissingDtlsSupport,
+    /// 101: the endpoints have no key management method in common (draft-ietf-tsvwg-sctp-dtls-chunk §4.3.2).
+    NoCommonKeyManagement,
+    /// 102: both endpoints chose the same tie breaker (draft-ietf-tsvwg-sctp-dtls-chunk §4.3.3).
+    TieBreakerCollision,
+    /// 103: the endpoints cannot take different roles (draft-ietf-tsvwg-sctp-dtls-chunk §4.3.4).
+    IncompatibleKeyManagementRoles,
     /// 0x00A0: an ASCONF asked to delete the last address; its parameter with the header (RFC 5061 §4.3.1).
     DeleteLastAddress(Bytes),
     /// 0x00A1: there are not enough resources for the request of an ASCONF; its parameter with the header (RFC 5061 §4.3.2).
@@ -183,6 +199,10 @@ impl Cause {
             Self::RestartWithNewAddresses(_) => 11,
             Self::UserInitiatedAbort(_) => 12,
             Self::ProtocolViolation(_) => 13,
+            Self::MissingDtlsSupport => protection::MISSING,
+            Self::NoCommonKeyManagement => protection::NO_COMMON_METHOD,
+            Self::TieBreakerCollision => protection::TIE_BREAKER,
+            Self::IncompatibleKeyManagementRoles => protection::ROLES,
             Self::DeleteLastAddress(_) => 0x00A0,
             Self::ResourceShortage(_) => 0x00A1,
             Self::DeleteSourceAddress(_) => 0x00A2,
@@ -224,6 +244,10 @@ impl Cause {
             11 => return Some(Self::RestartWithNewAddresses(value)),
             12 => return Some(Self::UserInitiatedAbort(value)),
             13 => return Some(Self::ProtocolViolation(value)),
+            protection::MISSING => Self::MissingDtlsSupport,
+            protection::NO_COMMON_METHOD => Self::NoCommonKeyManagement,
+            protection::TIE_BREAKER => Self::TieBreakerCollision,
+            protection::ROLES => Self::IncompatibleKeyManagementRoles,
             0x00A0 => return Some(Self::DeleteLastAddress(value)),
             0x00A1 => return Some(Self::ResourceShortage(value)),
             0x00A2 => return Some(Self::DeleteSourceAddress(value)),
@@ -271,8 +295,13 @@ impl Cause {
             | Self::Unknown { value: bytes, .. } => {
                 out.extend_from_slice(&bytes[..bytes.len().min(usize::from(u16::MAX) - 64)]);
             }
-            Self::OutOfResource | Self::InvalidMandatoryParameter | Self::CookieReceivedWhileShuttingDown => {
-            }
+            Self::OutOfResource
+            | Self::InvalidMandatoryParameter
+            | Self::CookieReceivedWhileShuttingDown
+            | Self::MissingDtlsSupport
+            | Self::NoCommonKeyManagement
+            | Self::TieBreakerCollision
+            | Self::IncompatibleKeyManagementRoles => {}
         }
         let len = (out.len() - start) as u16;
         out[start + 2..start + 4].copy_from_slice(&len.to_be_bytes());
@@ -310,6 +339,10 @@ mod tests {
             Cause::IllegalAsconfAck(Bytes::new()),
             Cause::NoAuthorization(bytes.clone()),
             Cause::UnsupportedHmac { hmac_id: 2 },
+            Cause::MissingDtlsSupport,
+            Cause::NoCommonKeyManagement,
+            Cause::TieBreakerCollision,
+            Cause::IncompatibleKeyManagementRoles,
             Cause::Unknown {
                 code: 0x00A5,
                 value: bytes,
@@ -323,6 +356,7 @@ mod tests {
         let codes: Vec<_> = all.iter().map(Cause::code).collect();
         assert_eq!(codes[..13], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
         assert_eq!(codes[13..19], [0xA0, 0xA1, 0xA2, 0xA3, 0xA4, 0x0105]);
+        assert_eq!(codes[19..23], [100, 101, 102, 103]);
         let hmac = Causes::from_causes(&[Cause::UnsupportedHmac { hmac_id: 2 }]);
         assert_eq!(hmac.as_bytes()[..], [1, 5, 0, 6, 0, 2]);
     }
@@ -332,6 +366,7 @@ mod tests {
         for bytes in [
             &[0, 1, 0, 6, 0, 1][..],
             &[0, 4, 0, 5, 0],
+            &[0, 100, 0, 5, 0],
             &[0, 2, 0, 10, 0, 0, 0, 2, 0, 7],
             &[1, 5, 0, 5, 0],
             &[1, 5, 0, 8, 0, 1, 0, 0],

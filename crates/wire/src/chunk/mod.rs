@@ -9,6 +9,7 @@ mod asconf;
 mod authentication;
 mod cookie;
 mod data;
+mod dtls;
 mod ecn;
 mod error;
 mod experimental;
@@ -30,6 +31,7 @@ pub use authentication::{Auth, AuthPlan};
 use bytes::Bytes;
 pub use cookie::CookieEcho;
 pub use data::{Data, DataWriter};
+pub use dtls::Dtls;
 pub use ecn::{Cwr, Ecne};
 pub use error::{Abort, ErrorChunk};
 pub use experimental::{
@@ -97,6 +99,8 @@ pub mod kind {
     pub const NR_SACK: u8 = 16;
     /// RFC 8260 §2.1.
     pub const I_DATA: u8 = 64;
+    /// draft-ietf-tsvwg-sctp-dtls-chunk §4.2.
+    pub const DTLS: u8 = 0x41;
     /// RFC 5061 §4.1.2.
     pub const ASCONF_ACK: u8 = 128;
     /// RFC 6525 §3.1.
@@ -256,6 +260,9 @@ pub enum ChunkError {
         /// The chunk's TSN.
         tsn: Tsn,
     },
+    /// A DTLS chunk whose record header has another form than the one that the draft permits.
+    #[error("a DTLS chunk has a record header of another form")]
+    RecordHeader,
 }
 
 /// A chunk that can be encoded.
@@ -373,6 +380,8 @@ chunks! {
     NrSack(NrSack) = kind::NR_SACK,
     /// User data with message interleaving.
     IData(IData) = kind::I_DATA,
+    /// The encrypted chunks of a packet.
+    Dtls(Dtls) = kind::DTLS,
     /// Acknowledges an ASCONF.
     AsconfAck(AsconfAck) = kind::ASCONF_ACK,
     /// Resets or adds streams.

@@ -5,12 +5,14 @@
 //! |                       Parameter Value                         |
 //! ```
 
+mod key_management;
 mod re_config;
 mod value;
 
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+pub use key_management::{KeyManagement, KeyManagementFlags};
 pub use re_config::StreamList;
 pub use value::{AddressAction, PairAction, Parameter};
 

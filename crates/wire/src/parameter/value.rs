@@ -5,6 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bytes::Bytes;
 
+use super::key_management::{self, KeyManagement};
 use super::{HEADER_LEN, ParameterError, Parameters, RawParameter, StreamList};
 use crate::reader::Reader;
 use crate::types::Tsn;
@@ -93,6 +94,8 @@ pub enum Parameter {
     RequestedHmacs(Vec<u16>),
     /// 0x8005: padding without meaning (RFC 4820 §4).
     Padding(Bytes),
+    /// 0x8006: how the keys of DTLS chunks may be agreed (draft-ietf-tsvwg-sctp-dtls-chunk §4.1).
+    KeyManagement(KeyManagement),
     /// 0x8008: chunk types that the sender supports (RFC 5061 §4.2.7).
     SupportedExtensions(Bytes),
     /// 0xC000: the sender supports FORWARD-TSN (RFC 3758 §3.1).
@@ -200,6 +203,7 @@ impl Parameter {
             Self::ChunkList(_) => 0x8003,
             Self::RequestedHmacs(_) => 0x8004,
             Self::Padding(_) => 0x8005,
+            Self::KeyManagement(_) => key_management::KIND,
             Self::SupportedExtensions(_) => 0x8008,
             Self::ForwardTsnSupported => 0xC000,
             Self::Address { action, .. } => action.kind(),
@@ -234,6 +238,7 @@ impl Parameter {
             0x8003 => return Some(Self::ChunkList(value)),
             0x8004 => return read_u16s(&value).map(Self::RequestedHmacs),
             0x8005 => return Some(Self::Padding(value)),
+            key_management::KIND => return KeyManagement::from_value(value).map(Self::KeyManagement),
             0x8008 => return Some(Self::SupportedExtensions(value)),
             13 => {
                 let (request, response, last_tsn) = (reader.u32()?, reader.u32()?, Tsn(reader.u32()?));
@@ -354,6 +359,7 @@ impl Parameter {
             | Self::ChunkList(bytes)
             | Self::Padding(bytes)
             | Self::SupportedExtensions(bytes) => out.extend_from_slice(bytes),
+            Self::KeyManagement(parameter) => out.extend_from_slice(parameter.value()),
             Self::SupportedAddressTypes(numbers) | Self::RequestedHmacs(numbers) => {
                 numbers
                     .iter()

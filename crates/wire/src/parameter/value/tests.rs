@@ -3,7 +3,7 @@
 use alloc::vec;
 
 use super::*;
-use crate::parameter::Parameters;
+use crate::parameter::{KeyManagementFlags, Parameters};
 use crate::types::StreamId;
 
 fn check(bytes: &[u8], expected: &Parameter) {
@@ -93,6 +93,32 @@ fn parameters_of_authentication() {
         &[0x80, 4, 0, 8, 0, 3, 0, 1],
         &Parameter::RequestedHmacs(vec![3, 1]),
     );
+}
+
+#[test]
+fn the_parameter_of_key_management() {
+    let flags = KeyManagementFlags {
+        restart: true,
+        server: false,
+        client: true,
+    };
+    let parameter = KeyManagement::new(0x0102_0304, flags, &[192, 0]);
+    let bytes = [0x80, 6, 0, 11, 1, 2, 3, 4, 5, 192, 0];
+    check(&bytes, &Parameter::KeyManagement(parameter.clone()));
+    assert_eq!(parameter.whole(), bytes);
+    assert_eq!((parameter.tie_breaker(), parameter.flags()), (0x0102_0304, flags));
+    assert_eq!(parameter.methods(), [192, 0]);
+    // Keys are derived from the bytes: reserved bits stay as they were received.
+    let reserved = KeyManagement::from_value(Bytes::from_static(&[1, 2, 3, 4, 0xFA, 192])).unwrap();
+    check(
+        &[0x80, 6, 0, 10, 1, 2, 3, 4, 0xFA, 192],
+        &Parameter::KeyManagement(reserved.clone()),
+    );
+    assert!(reserved.flags().server && !reserved.flags().client && !reserved.flags().restart);
+    // Without a method.
+    for len in 0..=5 {
+        assert_eq!(KeyManagement::from_value(Bytes::from(vec![0; len])), None);
+    }
 }
 
 #[test]
