@@ -42,6 +42,8 @@ pub(crate) mod permit {
     /// An ASCONF that was sent before is retransmitted and its answer processed. RFC 5061 §5.1.1 C4 leaves out SHUTDOWN-ACK-SENT: an endpoint
     /// without another address could then never send its SHUTDOWN ACK.
     pub(crate) const COMPLETE_ASCONF: u8 = 1 << 7;
+    /// Nothing.
+    pub(crate) const NOTHING: u8 = 0;
     /// All that any state but CLOSED permits.
     pub(crate) const ANYTHING: u8 = u8::MAX;
 }

@@ -13,6 +13,7 @@ mod lower_layer;
 mod multipath;
 mod parameters;
 mod path_settings;
+mod protection;
 mod recovery;
 mod settings;
 
@@ -42,6 +43,8 @@ pub use multipath::{
 };
 pub use parameters::{HeartbeatConfig, RetransmissionConfig, RtoConfig, SackConfig, StreamConfig};
 pub use path_settings::{PathHeartbeats, PathMtu, PathSettings};
+pub use protection::ProtectionConfig;
+pub(crate) use protection::{MOST_METHODS, MOST_RECORD, PROTECTION_OVERHEAD};
 pub use recovery::{DiscardReduction, LossDetection, RecoveryRules, T3Restart};
 use settings::settings;
 
@@ -161,6 +164,9 @@ settings! {
         pub chunk_types: ExperimentalChunkTypes,
         /// How losses are detected and repaired. Default [`RecoveryRules::RACK`].
         pub recovery: RecoveryRules,
+        /// Protected packets (draft-ietf-tsvwg-sctp-dtls-chunk). `None`, the default, protects none. A driver that has the cryptography sets it
+        /// ([`Config::require_protection`]).
+        pub protection: Option<ProtectionConfig>,
         /// The Initial TSN of this endpoint. `None`, the default, draws a random one for each association, as RFC 9260 §3.3.2 demands. A
         /// fixed one is for tests, above all of TSN wrap-around.
         pub initial_tsn: Option<Tsn>,
@@ -235,6 +241,7 @@ impl Default for Config {
             adaptation_layer: None,
             reconfiguration: ReconfigurationConfig::default(),
             recovery: RecoveryRules::RACK,
+            protection: None,
             initial_tsn: None,
         }
     }
@@ -256,10 +263,31 @@ impl Config {
         self.partial_reliability.validate()?;
         self.validate_transmission()?;
         self.validate_addresses()?;
+        self.validate_protection()?;
         match &self.authentication {
             Some(authentication) => authentication.validate(),
             None => Ok(()),
         }
+    }
+
+    /// Checks the protection of packets, and what cannot be used with it.
+    fn validate_protection(&self) -> Result<(), ConfigError> {
+        let Some(protection) = &self.protection else {
+            return Ok(());
+        };
+        protection.validate()?;
+        check(&[
+            (
+                self.authentication.is_none(),
+                "authentication",
+                "must be None if packets are protected: a DTLS chunk authenticates all chunks, and the two cannot be negotiated together",
+            ),
+            (
+                !self.lower_layer.detects_errors(),
+                "lower_layer",
+                "must not be DTLS if packets are protected: they would be encrypted twice",
+            ),
+        ])
     }
 
     /// Checks what decides when data leaves.
@@ -344,6 +372,21 @@ impl Config {
         self.address_types.ipv6 &= reachable.ipv6;
     }
 
+    /// Encrypts all packets after set-up in DTLS chunks, and refuses peers that do not (draft-ietf-tsvwg-sctp-dtls-chunk, strict mode). For
+    /// drivers: they have to manage the keys ([`crate::Association::key_manager`]).
+    pub fn require_protection(&mut self, protection: ProtectionConfig) {
+        self.protection = Some(protection);
+    }
+
+    /// The bytes that the protection of a packet adds to it.
+    pub(crate) fn protection_overhead(&self) -> u16 {
+        if self.protection.is_some() {
+            PROTECTION_OVERHEAD
+        } else {
+            0
+        }
+    }
+
     /// The most destination addresses of one peer.
     pub(crate) fn most_paths(&self) -> usize {
         match self.lower_layer {
@@ -372,7 +415,8 @@ impl Config {
     /// The authentication that this endpoint offers. RFC 5061 demands that ASCONF and ASCONF-ACK are authenticated.
     pub(crate) fn offered_authentication(&self) -> Option<AuthenticationConfig> {
         let asked = self.authentication.clone();
-        if self.dynamic_addresses.is_none() {
+        // A DTLS chunk authenticates ASCONFs too (draft-ietf-tsvwg-sctp-dtls-chunk §3.2).
+        if self.dynamic_addresses.is_none() || self.protection.is_some() {
             return asked;
         }
         let mut authentication = asked.unwrap_or_else(|| AuthenticationConfig {
@@ -456,6 +500,7 @@ impl Config {
         self.dynamic_addresses = None;
         self.adaptation_layer = None;
         self.reconfiguration.offer = false;
+        self.protection = None;
         if self.multipath.mode == MultipathMode::Eca {
             self.multipath.mode = MultipathMode::Cmt;
         }

@@ -37,9 +37,32 @@ pub enum SendError {
     /// The options name a path that does not exist.
     #[error("there is no path {0}: choose one that the statistics of the association list, or none")]
     UnknownPath(u8),
+    /// The packets of the association are going to be encrypted, and no keys are installed yet.
+    #[error("the association is not protected yet: wait for the event Protected")]
+    NotProtected,
+    /// The payload protocol identifier 4242 on stream 0 is that of key management.
+    #[error(
+        "messages of stream 0 with the payload protocol identifier 4242 are for key management: choose another one"
+    )]
+    KeyManagement,
     /// The association is shutting down, or has ended.
     #[error("the association takes no more messages: it is shutting down or closed")]
     Closed,
+}
+
+/// Why a key was not installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// Packets of the association are not protected.
+    #[error("DTLS chunks were not negotiated")]
+    NotNegotiated,
+    /// Epochs begin at 3, and follow each other.
+    #[error("the next key has the epoch {expected}")]
+    Epoch {
+        /// The epoch of the next key.
+        expected: u64,
+    },
 }
 
 /// Why a stream's priority or weight was not set.

@@ -1,5 +1,6 @@
 //! The events that an association reports to the application (notifications, RFC 9260 §11.2) and to its endpoint.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_wire::{StreamId, VerificationTag, cause::Causes};
@@ -20,6 +21,10 @@ pub enum Event {
         /// Streams from the peer.
         inbound_streams: u16,
     },
+    /// All packets of both directions are encrypted from now on, and user messages can be sent ([`crate::Config::require_protection`]).
+    Protected,
+    /// [`crate::KeyManager::recv`] has a message. Reported once, and again only after it has returned `None`. For drivers.
+    KeyManagement,
     /// The peer restarted (RESTART, RFC 9260 §11.2.7). Streams begin anew. Messages that were not acknowledged are lost, and each is
     /// reported as [`Event::Undelivered`].
     Restarted,
@@ -173,6 +178,8 @@ pub enum CloseReason {
         /// The destination of the quoted packet: address and UDP port.
         remote: SocketAddr,
     },
+    /// This endpoint ended the association because its packets could not be protected, or not any more; the text says why.
+    ProtectionFailed(Cow<'static, str>),
     /// The layer below SCTP closed its connection ([`PathError::Closed`]), as DTLS does when the peer closes it.
     LowerLayerClosed,
     /// The code of this association panicked, which ended the association; this endpoint tried to send an ABORT. Messages that were not

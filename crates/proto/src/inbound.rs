@@ -38,6 +38,11 @@ impl Inbound {
         authenticated.or(Some(first))
     }
 
+    /// Whether the packet begins with a DTLS chunk.
+    pub(crate) fn is_dtls(&self) -> bool {
+        self.chunks().next().is_some_and(|raw| raw.kind == kind::DTLS)
+    }
+
     /// Whether the packet begins with AUTH and COOKIE ECHO (RFC 4895 §6.3).
     pub(crate) fn has_cookie_echo_after_auth(&self) -> bool {
         let mut kinds = self.chunks().map(|raw| raw.kind);

@@ -68,36 +68,42 @@ mod transmit;
 
 pub use anabranch_wire as wire;
 pub use anabranch_wire::{Ppid, StreamId, Tsn, VerificationTag};
-pub use association::{Association, AuthenticationKeys, BurstLimit, LocalAddresses, Reconfigure, Stream};
+pub use association::{
+    Association, AuthenticationKeys, BurstLimit, KeyManager, LocalAddresses, Reconfigure, Stream,
+};
 pub use association_state::AssociationState;
 pub use config::{
     AckRouting, AddressForm, AddressTypes, AuthenticationConfig, BufferConfig, Config, ConfigError,
     CoupledControl, DiscardNotice, DiscardReduction, DynamicAddressConfig, EcaConfig, HeartbeatConfig,
     HmacAlgorithm, InterleavingConfig, LossDetection, LowerLayer, MultipathConfig, MultipathMode,
     NrSackConfig, PartialReliabilityConfig, PathHeartbeats, PathMtu, PathPair, PathScheduler, PathSettings,
-    ReconfigurationConfig, RecoveryRules, RetransmissionConfig, RetransmissionPolicy, RtoConfig, SackConfig,
-    SchedulerKind, SharedKey, StreamConfig, T3Restart,
+    ProtectionConfig, ReconfigurationConfig, RecoveryRules, RetransmissionConfig, RetransmissionPolicy,
+    RtoConfig, SackConfig, SchedulerKind, SharedKey, StreamConfig, T3Restart,
 };
 pub use dscp::{Dscp, DscpError};
 pub use ecn::{EcnCodepoint, EcnState};
 pub use endpoint::{Admission, AssociationId, Candidate, ConnectOptions, Endpoint, Handling};
 pub use error::{
-    AddressError, AuthenticationKeyError, ConnectError, EndpointError, PathRequestError, SchedulingError,
-    SendError,
+    AddressError, AuthenticationKeyError, ConnectError, EndpointError, KeyError, PathRequestError,
+    SchedulingError, SendError,
 };
 pub use event::{
     AddressEvent, AuthenticationEvent, CloseReason, EndpointEvent, Event, PathError, Reply, Undelivered,
 };
+pub use extension::protection::{Agreement, FIRST_EPOCH, KeyLimits, KeyRole, KeyUsage, RecordKey};
 pub use icmp::{IcmpKind, IcmpMessage};
 pub use inbound::Inbound;
-pub use message::{MessageId, MessagePart, NextItem, Payload, Reliability, SendOptions, StreamItem};
+pub use message::{
+    KEY_MANAGEMENT_PPID, MessageId, MessagePart, NextItem, Payload, Reliability, SendOptions, StreamItem,
+};
 pub use path_id::{PathId, PathState};
 pub use reconfiguration::{
     ReconfigurationError, ReconfigurationEvent, ReconfigurationRequest, ReconfigurationResult,
     ResetDirection, StreamSelection,
 };
 pub use stats::{
-    AssociationStats, AuthenticationStats, Counters, EcnPathStats, Extensions, PathStats, StreamStats,
+    AssociationStats, AuthenticationStats, Counters, EcnPathStats, Extensions, PathStats, ProtectionStats,
+    StreamStats,
 };
 pub use time::Timestamp;
 pub use trace_event::{

@@ -237,6 +237,30 @@ pub struct Extensions {
     pub port_pairs: bool,
     /// Packets to the peer have a checksum of zero (RFC 9653).
     pub zero_checksum: bool,
+    /// DTLS chunks (draft-ietf-tsvwg-sctp-dtls-chunk): packets after set-up are encrypted.
+    pub protection: bool,
+}
+
+/// Protected packets (draft-ietf-tsvwg-sctp-dtls-chunk).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ProtectionStats {
+    /// Both directions are protected. User messages are sent only then.
+    pub is_protected: bool,
+    /// The epoch of the key with which packets are encrypted: 3 at first, and one more after each rekeying.
+    pub epoch: Option<u64>,
+    /// The newest epoch of an encrypted packet of the peer.
+    pub newest_received: Option<u64>,
+    /// Packets encrypted.
+    pub packets_sealed: u64,
+    /// Packets decrypted.
+    pub packets_opened: u64,
+    /// Packets discarded because they were in clear when all had to be encrypted.
+    pub packets_unprotected: u64,
+    /// Packets discarded because they were not authentic, or because there was no key for them.
+    pub packets_unauthentic: u64,
+    /// Packets discarded because they had arrived before, or were older than the replay window.
+    pub packets_replayed: u64,
 }
 
 /// Authenticated chunks (RFC 4895), as negotiated.
@@ -265,6 +289,8 @@ pub struct AssociationStats {
     pub extensions: Extensions,
     /// Authenticated chunks; `None` if they were not negotiated.
     pub authentication: Option<AuthenticationStats>,
+    /// Protected packets; `None` if this endpoint does not protect them.
+    pub protection: Option<ProtectionStats>,
     /// The values of each path.
     pub paths: Vec<PathStats>,
     /// Bytes given to `send` and not yet sent for the first time.

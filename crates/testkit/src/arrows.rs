@@ -81,6 +81,7 @@ pub fn describe_chunk(chunk: &Chunk) -> String {
             describe_transmission(chunk.transmission),
             chunk.policy
         ),
+        Chunk::Dtls(chunk) => format!("DTLS epoch={} {}B", chunk.epoch, chunk.encrypted.len()),
         Chunk::CoopSack(sack) => describe_coop_sack(sack),
         Chunk::ForwardPsn(point) => format!("FORWARD-PSN {}", describe_transmission(point.0)),
         Chunk::Init(init) => {

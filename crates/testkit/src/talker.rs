@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
 use anabranch_netsim::{Application, HostApi};
-use anabranch_proto::{Association, AssociationId, Event, MessagePart, Ppid, SendError, StreamId, Timestamp};
+use anabranch_proto::{
+    Association, AssociationId, Event, FIRST_EPOCH, MessagePart, Ppid, SendError, StreamId, Timestamp,
+};
 use bytes::Bytes;
 
 use crate::ledger::Parcel;
+use crate::toy_keys::ToyKeys;
 
 /// A message that arrived whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +43,8 @@ pub struct Talker {
     pub events: Vec<(Timestamp, AssociationId, Event)>,
     /// Complete messages that the test has not taken.
     pub inbox: VecDeque<Message>,
+    /// The key management of its association, if packets are protected.
+    pub keys: ToyKeys,
     /// Parts read so far; a message that was read in one part counts once.
     pub parts_read: u64,
     /// Messages whose end has not arrived, by association and number.
@@ -55,6 +60,7 @@ impl Default for Talker {
             shutdown_when_done: false,
             events: Vec::new(),
             inbox: VecDeque::new(),
+            keys: ToyKeys::default(),
             parts_read: 0,
             unfinished: BTreeMap::new(),
         }
@@ -72,7 +78,7 @@ impl Talker {
                 Ok(_) => {
                     self.backlog.pop_front();
                 }
-                Err(SendError::BufferFull | SendError::Closed) => return,
+                Err(SendError::BufferFull | SendError::Closed | SendError::NotProtected) => return,
                 Err(error) => panic!("send: {error}"),
             }
         }
@@ -151,8 +157,12 @@ impl Application for Talker {
         match event {
             Event::Readable => self.read(now, id, association),
             Event::Writable(_) => self.send_backlog(now, association),
+            Event::KeyManagement => self.keys.handle(now, &mut association.key_manager()),
             event => {
                 if matches!(event, Event::Established { .. }) {
+                    self.keys.begin(now, &mut association.key_manager(), FIRST_EPOCH);
+                }
+                if matches!(event, Event::Established { .. } | Event::Protected) {
                     self.send_backlog(now, association);
                 }
                 self.events.push((now, id, event));

@@ -126,7 +126,7 @@ impl LocalAddresses<'_> {
     }
 
     fn requests(&self) -> Result<&Requests, AddressError> {
-        if !self.association.state.may(permit::HEARTBEAT) {
+        if !self.association.state.may(permit::HEARTBEAT) || self.association.protection.is_pending() {
             return Err(AddressError::NotNegotiated);
         }
         match self.association.addresses.requests() {
@@ -164,6 +164,10 @@ impl Association {
         let wildcard = settings.form.is_wildcard(port != 0);
         let (own, peer) = (self.identity.local_initial_tsn, negotiated.peer_initial_tsn);
         self.addresses.enable(own, peer, local, wildcard);
+        // draft-ietf-tsvwg-sctp-dtls-chunk §3.2: the lookup address is not used.
+        if let Some(requests) = self.addresses.requests_mut().filter(|_| self.protection.is_on()) {
+            requests.hide_lookup_address();
+        }
         // The peer knows the source of the INIT ACK, although this endpoint may list it no longer: it restarted from there.
         if let (Some(requests), Some(set_up)) = (self.addresses.requests_mut(), set_up) {
             requests.on_told(set_up);
@@ -187,7 +191,8 @@ impl Association {
         let Some(requests) = self.addresses.requests_mut() else {
             return;
         };
-        let may_request = self.state.may(permit::HEARTBEAT);
+        // Nor before both directions are protected.
+        let may_request = self.state.may(permit::HEARTBEAT) && !self.protection.is_pending();
         let usable = requests.usable();
         for index in 0..self.paths.len() {
             let id = PathId(index as u8);

@@ -116,12 +116,12 @@ impl Association {
             CookieAdmission::Refused => false,
         }
     }
+}
 
-    /// Set-up is complete: reports that the peer does not support authentication, if this endpoint offered it.
-    pub(super) fn tell_authentication(&mut self) {
-        if self.authentication.is_negotiated() == Some(false) {
-            let event = Event::Authentication(AuthenticationEvent::NotSupported);
-            self.notices.tell_if_few(event);
-        }
+/// Set-up is complete: reports that the peer does not support authentication, if this endpoint offered it.
+pub(super) fn tell_authentication(it: &mut Association) {
+    if it.authentication.is_negotiated() == Some(false) {
+        let event = Event::Authentication(AuthenticationEvent::NotSupported);
+        it.notices.tell_if_few(event);
     }
 }

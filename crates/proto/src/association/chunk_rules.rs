@@ -5,7 +5,7 @@ use anabranch_wire::chunk::{experimental_kind, kind};
 
 use super::Capabilities;
 use crate::association_state::AssociationState;
-use crate::association_state::permit::{ANYTHING, EXCHANGE_DATA, SEND_DATA, TAKE_DATA};
+use crate::association_state::permit::{ANYTHING, EXCHANGE_DATA, NOTHING, SEND_DATA, TAKE_DATA};
 
 /// The conditions under which a chunk is processed.
 #[derive(Clone, Copy)]
@@ -25,6 +25,8 @@ pub(super) fn rule(kind: u8) -> Rule {
         kind::I_FORWARD_TSN => (Capabilities::I_FORWARD_TSN, TAKE_DATA),
         kind::ECNE => (Capabilities::ECN, SEND_DATA),
         kind::CWR => (Capabilities::ECN, ANYTHING),
+        // The chunks of a DTLS chunk are handled instead of it: here it is within another one.
+        kind::DTLS => (Capabilities::PROTECTION, NOTHING),
         kind::RE_CONFIG => (Capabilities::RECONFIGURATION, ANYTHING),
         kind::ASCONF | kind::ASCONF_ACK => (Capabilities::DYNAMIC_ADDRESSES, ANYTHING),
         experimental_kind::SELECTIVE_FORWARD_TSN => (Capabilities::SELECTIVE_FORWARD_TSN, TAKE_DATA),

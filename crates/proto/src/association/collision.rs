@@ -10,6 +10,7 @@ use anabranch_wire::parameter::{Parameter, ParametersBuilder};
 use bytes::Bytes;
 
 use super::identity::Identity;
+use super::protection::refused_init;
 use super::{Association, State};
 use crate::association_state::{AssociationState, permit};
 use crate::control::{refuse, reply};
@@ -17,7 +18,7 @@ use crate::event::{EndpointEvent, Event};
 use crate::extension::auth::offer;
 use crate::inbound::Inbound;
 use crate::negotiation::{
-    CookieError, InitFields, InitRefusal, PeerInit, StateCookie, TieTags, answer_init, first_tsn,
+    CookieError, InitFields, InitRefusal, OwnInit, PeerInit, StateCookie, TieTags, answer_init, first_tsn,
 };
 use crate::path::{PathId, Paths, set_up_address};
 use crate::time::Timestamp;
@@ -115,6 +116,10 @@ impl Association {
             }
         }
         let setting_up = self.state.may(permit::SET_UP);
+        if let Some(cause) = refused_init(self, &peer) {
+            self.control.reply(refuse(inbound, init.initiate_tag, &[cause]));
+            return;
+        }
         // The RANDOM follows the same rules as the tag (RFC 4895 §6.1).
         let (tag, initial_tsn, authentication) = if setting_up {
             (
@@ -130,7 +135,11 @@ impl Association {
             )
         };
         let tie_tags = (self.state.kind() != AssociationState::CookieWait).then_some(self.identity.tie_tags);
-        let own = (InitFields::own(&self.config, tag, initial_tsn), authentication);
+        let own = OwnInit {
+            fields: InitFields::own(&self.config, tag, initial_tsn),
+            authentication,
+            key_management: self.protection.own().cloned(),
+        };
         let init_ack = answer_init(now, &self.config, &mut self.mint, inbound, &peer, own, tie_tags);
         self.control.reply(reply(inbound, init.initiate_tag, &[init_ack]));
     }
@@ -156,6 +165,8 @@ impl Association {
             return false;
         }
         match self.identity.judge(&cookie) {
+            // Without keys that outlive it, an association is not restarted (R bit 0).
+            CookieAction::Restart if self.protection.is_on() => false,
             CookieAction::Restart => self.on_restart(now, inbound, &cookie),
             CookieAction::Collision => {
                 self.identity.peer_tag = cookie.peer_tag;

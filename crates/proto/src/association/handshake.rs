@@ -7,9 +7,11 @@ use std::sync::Arc;
 use anabranch_wire::chunk::{Chunk, CookieEcho, InitAck};
 use anabranch_wire::{Tsn, VerificationTag};
 
+use super::authentication::tell_authentication;
 use super::ending::Ending;
 use super::identity::Identity;
 use super::ports::tell_ports;
+use super::protection::{adopt_protection, why_unprotected};
 use super::set_up::SetUp;
 use super::{Association, Capabilities, State};
 use crate::association_state::permit;
@@ -18,6 +20,7 @@ use crate::control::ControlQueue;
 use crate::event::{CloseReason, EndpointEvent, Event};
 use crate::extension::auth::{Authentication, CookieAdmission, offer};
 use crate::extension::dynamic_addresses::DynamicAddresses;
+use crate::extension::protection::{self, Protection};
 use crate::extension::reconfiguration::Reconfiguration;
 use crate::inbound::Inbound;
 use crate::negotiation::{
@@ -51,6 +54,13 @@ impl Blueprint {
     fn build(mut self, now: Timestamp, local_tag: VerificationTag, local_initial_tsn: Tsn) -> Association {
         let tie_tags = TieTags::new(&mut self.random);
         let authentication = offer(&self.config, || self.random.bytes());
+        let protection = match &self.config.protection {
+            Some(config) => {
+                let own = protection::offer(config, self.random.next_u32());
+                Protection::new(own, config.replay_window)
+            }
+            None => Protection::default(),
+        };
         Association {
             identity: Identity {
                 local_port: self.local_port,
@@ -64,6 +74,7 @@ impl Blueprint {
             initiated: false,
             capabilities: Capabilities::default(),
             authentication: Authentication::new(&self.config, authentication),
+            protection,
             addresses: DynamicAddresses::default(),
             adaptation_layer: None,
             paths: Paths::new(
@@ -103,7 +114,8 @@ impl Association {
         let initial_tsn = first_tsn(&plan.config, &mut plan.random);
         let mut association = plan.build(now, local_tag, initial_tsn);
         let config = &association.config;
-        let parameters = init_parameters(config, association.authentication.own(), None);
+        let (authentication, protection) = (&association.authentication, &association.protection);
+        let parameters = init_parameters(config, authentication.own(), protection.own(), None);
         let init = InitFields::own(config, local_tag, initial_tsn).init(parameters);
         association.initiated = true;
         association.state = State::CookieWait(Box::new(SetUp::new(init, config)));
@@ -157,6 +169,7 @@ impl Association {
         self.identity.peer_tag = negotiated.peer_tag;
         self.capabilities = capabilities;
         self.authentication.adopt(negotiated.authentication);
+        adopt_protection(self, negotiated);
         self.adaptation_layer = negotiated.adaptation_layer;
         self.paths.set_by_port(capabilities.has(Capabilities::PORT_PAIRS));
         self.adopt_addresses(negotiated);
@@ -165,6 +178,9 @@ impl Association {
         // Before set-up is complete, no stream has begun.
         if !self.state.may(permit::SET_UP) {
             self.receiver.tell_reset();
+        }
+        if self.protection.is_on() {
+            self.receiver.divert_key_management();
         }
         if capabilities.has(Capabilities::NR_SACK) {
             self.receiver.use_nr_sack();
@@ -244,10 +260,9 @@ impl Association {
             }
             Err(InitRefusal::Abort(cause)) => {
                 self.identity.peer_tag = init_ack.initiate_tag;
-                self.abort_with(
-                    cause,
-                    CloseReason::ProtocolViolation("the INIT ACK cannot be accepted"),
-                );
+                let reason = why_unprotected(&cause)
+                    .unwrap_or(CloseReason::ProtocolViolation("the INIT ACK cannot be accepted"));
+                self.abort_with(cause, reason);
                 return;
             }
         };
@@ -274,7 +289,7 @@ impl Association {
             outbound_streams: self.sender.queue.stream_count(),
             inbound_streams: self.receiver.inbound_streams(),
         });
-        self.tell_authentication();
+        tell_authentication(self);
         if let Some(code_point) = self.adaptation_layer {
             self.notices.tell(Event::AdaptationLayer(code_point));
         }
@@ -309,7 +324,8 @@ impl Association {
             _ => return,
         }
         if let State::CookieEchoed(echoed) = core::mem::replace(&mut self.state, State::Closed) {
-            let set_up = echoed.on_stale(staleness_us, &self.config, self.authentication.own());
+            let own = (self.authentication.own(), self.protection.own());
+            let set_up = echoed.on_stale(staleness_us, &self.config, own.0, own.1);
             self.state = State::CookieWait(Box::new(set_up));
         }
         // The peer discarded the data that was bundled with the stale cookie.

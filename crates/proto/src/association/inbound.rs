@@ -11,6 +11,7 @@ use super::arrival::Arrival;
 use super::chunk_rules::{rule, wrong_format};
 use super::packet_notes::{Onward, PacketNotes};
 use super::ports::on_port;
+use super::protection::unprotect;
 use super::skipping::{on_extended_forward_tsn, on_forward_tsn, on_i_forward_tsn, on_selective_forward_tsn};
 use super::transmissions::{on_e_data, on_e_i_data};
 use super::{Association, Capabilities, State, tracing};
@@ -18,6 +19,7 @@ use crate::association_state::permit;
 use crate::control::answer_out_of_the_blue;
 use crate::ecn::EcnCodepoint;
 use crate::event::CloseReason;
+use crate::extension::protection::{is_key_management, waits_for_protection};
 use crate::inbound::Inbound;
 use crate::receive::Verdict;
 use crate::time::Timestamp;
@@ -28,6 +30,14 @@ impl Association {
         if self.state.is_closed() {
             return;
         }
+        let inbound = if self.protection.is_on() {
+            let Some(opened) = unprotect(self, now, inbound) else {
+                return;
+            };
+            opened
+        } else {
+            inbound
+        };
         if self.trace.is_on() {
             tracing::handle_packet(self, now, inbound);
         } else {
@@ -149,6 +159,9 @@ impl Association {
     ) -> Onward {
         let known = raw.under(self.config.chunk_types);
         let rule = rule(known.kind);
+        if self.protection.accepts_clear() && waits_for_protection(known.kind) {
+            return Onward::Continue(());
+        }
         if !self.capabilities.has(rule.extension) {
             return self.on_unknown(raw, notes);
         }
@@ -247,6 +260,16 @@ impl Association {
             carried,
         } = arrival;
         if !self.state.may(permit::TAKE_DATA) || self.reconfiguration.is_former_data(now, fragment.tsn) {
+            return;
+        }
+        if self.protection.accepts_clear()
+            && !is_key_management(
+                fragment.stream,
+                fragment.unordered,
+                fragment.ppid,
+                fragment.beginning,
+            )
+        {
             return;
         }
         notes.data = true;

@@ -7,8 +7,20 @@ use super::deadlines::serve_deadline;
 use super::{Association, tracing};
 use crate::association_state::permit;
 use crate::error::SendError;
+use crate::extension::protection::{KEY_MANAGEMENT_PPID, KEY_STREAM};
 use crate::message::{MessageId, MessagePart, Persistence, SendOptions};
 use crate::time::Timestamp;
+
+/// Whether a user message may be sent on an association whose packets are protected.
+fn check_protected(is_pending: bool, stream: StreamId, options: &SendOptions) -> Result<(), SendError> {
+    if is_pending {
+        return Err(SendError::NotProtected);
+    }
+    if stream == KEY_STREAM && options.ppid == KEY_MANAGEMENT_PPID {
+        return Err(SendError::KeyManagement);
+    }
+    Ok(())
+}
 
 impl Association {
     /// Gives a whole message to a stream. Messages are accepted in any state before a shutdown; before set-up is complete they wait.
@@ -58,6 +70,9 @@ impl Association {
         let ends_one = is_part && self.state.may(permit::END_MESSAGES) && self.sender.queue.has_open(stream);
         if !(takes || ends_one) {
             return Err(SendError::Closed);
+        }
+        if self.protection.is_on() {
+            check_protected(self.protection.is_pending(), stream, &options)?;
         }
         let limit = self.config.buffers.max_message;
         if message.len() > limit {

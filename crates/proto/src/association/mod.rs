@@ -21,6 +21,7 @@ mod output;
 mod packet_notes;
 mod peer_addresses;
 mod ports;
+mod protection;
 mod reconfiguration;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod recovery_model;
@@ -43,6 +44,7 @@ use bytes::Bytes;
 
 pub(crate) use handshake::Blueprint;
 pub use output::BurstLimit;
+pub use protection::KeyManager;
 pub use reconfiguration::Reconfigure;
 pub use streams::Stream;
 
@@ -53,6 +55,7 @@ use crate::error::PathRequestError;
 use crate::event::{CloseReason, Event};
 use crate::extension::auth::Authentication;
 use crate::extension::dynamic_addresses::DynamicAddresses;
+use crate::extension::protection::Protection;
 use crate::extension::reconfiguration::Reconfiguration;
 use crate::negotiation::{Capabilities, CookieMint};
 use crate::path::{PathId, PathState, Paths};
@@ -84,6 +87,7 @@ pub struct Association {
     initiated: bool,
     capabilities: Capabilities,
     authentication: Authentication,
+    protection: Protection,
     addresses: DynamicAddresses,
     /// The Adaptation Code Point of the peer (RFC 5061 §4.2.6).
     adaptation_layer: Option<u32>,
@@ -160,6 +164,7 @@ impl Association {
             sender: &mut self.sender,
             receiver: &mut self.receiver,
             control: &mut self.control,
+            protection: &mut self.protection,
             header: self.identity.header(),
             probe_due: false,
         };
@@ -223,6 +228,9 @@ impl Association {
         self.advance_shutdown(now);
         if self.receiver.is_readable() {
             self.notices.on_readable();
+        }
+        if self.protection.is_on() && self.receiver.has_key_management() {
+            self.notices.on_key_management();
         }
         if self.receiver.has_news() {
             self.notices.tell_streams(self.receiver.take_news());
@@ -334,6 +342,7 @@ impl Association {
             counters: self.counters,
             extensions: self.capabilities.extensions(),
             authentication: self.authentication.stats(),
+            protection: self.protection.stats(),
             paths: self
                 .paths
                 .present()

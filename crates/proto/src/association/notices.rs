@@ -30,6 +30,7 @@ pub(crate) struct Notices {
     streams: usize,
     endpoint_events: VecDeque<EndpointEvent>,
     readable_told: bool,
+    keys_told: bool,
     dry_told: bool,
     /// `Closed` was reported: no event follows it.
     over: bool,
@@ -127,6 +128,18 @@ impl Notices {
     /// `recv` returned `None`.
     pub(crate) fn on_read_out(&mut self) {
         self.readable_told = false;
+    }
+
+    /// [`crate::KeyManager::recv`] returned `None`.
+    pub(crate) fn on_keys_read_out(&mut self) {
+        self.keys_told = false;
+    }
+
+    /// Messages of key management can be read: reports it once.
+    pub(crate) fn on_key_management(&mut self) {
+        if !core::mem::replace(&mut self.keys_told, true) {
+            self.tell(Event::KeyManagement);
+        }
     }
 
     /// Messages can be read: reports it once.

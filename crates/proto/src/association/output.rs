@@ -1,6 +1,7 @@
 //! Output of an association: the packets and events that the driver takes out of it.
 
 use super::addresses::awaits_address;
+use super::protection::end_if_exhausted;
 use super::{Association, tracing};
 use crate::event::{EndpointEvent, Event};
 use crate::time::Timestamp;
@@ -45,6 +46,9 @@ impl Association {
             let (transmit, again) = self.step(now, |it| {
                 if !it.control.has_replies() {
                     it.send_due_probes(now);
+                }
+                if it.protection.is_on() {
+                    end_if_exhausted(it);
                 }
                 let only_replies = awaits_address(it);
                 let (mut assembler, mut cx) = it.parts(now);

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{CHUNK_HEADER_LEN, Chunk, ErrorChunk, Init, kind, padded};
+use anabranch_wire::parameter::KeyManagement;
 use bytes::Bytes;
 
 use crate::config::Config;
@@ -85,12 +86,13 @@ impl CookieEchoed {
         staleness_us: u32,
         config: &Config,
         authentication: Option<&AuthParameters>,
+        key_management: Option<&KeyManagement>,
     ) -> SetUp {
         let wanted = Duration::from_micros(staleness_us.into()).min(Duration::from_secs(60));
         let more = wanted + Duration::from_secs(1);
         let increment_ms = u32::try_from(more.as_millis()).unwrap_or(u32::MAX);
         let mut init = self.init;
-        init.parameters = init_parameters(config, authentication, Some(increment_ms));
+        init.parameters = init_parameters(config, authentication, key_management, Some(increment_ms));
         SetUp {
             stale: self.stale + 1,
             ..SetUp::new(init, config)

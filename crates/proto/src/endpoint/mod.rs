@@ -23,10 +23,11 @@ use crate::ecn::EcnCodepoint;
 use crate::error::{ConnectError, EndpointError};
 use crate::event::{EndpointEvent, Reply};
 use crate::extension::auth::{CookieAdmission, admit_cookie, offer};
+use crate::extension::protection;
 use crate::icmp::IcmpMessage;
 use crate::inbound::Inbound;
 use crate::negotiation::{
-    CookieError, CookieMint, InitFields, InitRefusal, PeerInit, StateCookie, answer_init, first_tsn,
+    CookieError, CookieMint, InitFields, InitRefusal, OwnInit, PeerInit, StateCookie, answer_init, first_tsn,
     is_unicast,
 };
 use crate::path::set_up_address;
@@ -317,7 +318,8 @@ impl Endpoint {
         }
         // RFC 5061 §5.2 D2: an ASCONF may come from an address that its association does not know yet. It is authenticated, so its tag
         // is enough, whatever address it names.
-        if first.kind == kind::ASCONF
+        // The same holds for a DTLS chunk, in which the ASCONF may be.
+        if matches!(first.kind, kind::ASCONF | kind::DTLS)
             && let Some(id) = self.table.by_tag_at_ports(tag, &peer)
         {
             return Some(id);
@@ -396,7 +398,13 @@ impl Endpoint {
         }
         let own_tag = self.fresh_tag();
         let fields = InitFields::own(&self.config, own_tag, first_tsn(&self.config, &mut self.random));
-        let own = (fields, offer(&self.config, || self.random.bytes()));
+        let protection = self.config.protection.as_ref().zip(peer.key_management.as_ref());
+        let own = OwnInit {
+            fields,
+            authentication: offer(&self.config, || self.random.bytes()),
+            key_management: protection
+                .map(|(config, peer)| protection::answer(config, peer, self.random.next_u32())),
+        };
         let init_ack = answer_init(now, &self.config, &mut self.mint, inbound, &peer, own, None);
         Handling::Reply(reply(inbound, tag, &[init_ack]))
     }

@@ -125,6 +125,12 @@ impl SendOptions {
     }
 }
 
+/// The payload protocol identifier of key management messages (draft-ietf-tsvwg-sctp-dtls-chunk §10.5).
+pub const KEY_MANAGEMENT_PPID: Ppid = Ppid(4242);
+
+/// The stream of key management messages.
+pub(crate) const KEY_STREAM: StreamId = StreamId(0);
+
 /// A message, or a part of a message that is delivered before it is complete (partial delivery, RFC 9260 §6.9).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessagePart {

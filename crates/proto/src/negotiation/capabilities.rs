@@ -39,7 +39,7 @@ impl Capabilities {
     pub(crate) const ECN: Self = Self(1 << 9);
     /// The Adaptation Layer Indication (RFC 5061 §4.2.6): the peer sent one.
     pub(crate) const ADAPTATION_LAYER: Self = Self(1 << 14);
-    /// ASCONF and ASCONF-ACK (RFC 5061), which need AUTH.
+    /// ASCONF and ASCONF-ACK (RFC 5061), which need AUTH or DTLS chunks.
     pub(crate) const DYNAMIC_ADDRESSES: Self = Self(3 << 12);
     const ASCONF: Self = Self(1 << 12);
     const ASCONF_ACK: Self = Self(1 << 13);
@@ -49,6 +49,9 @@ impl Capabilities {
     pub(crate) const ZERO_CHECKSUM: Self = Self(1 << 15);
     /// Paths that differ by the UDP port of the peer alone (experimental): offered by a parameter of its own. They need dynamic addresses.
     pub(crate) const PORT_PAIRS: Self = Self(1 << 17);
+
+    /// DTLS chunks (draft-ietf-tsvwg-sctp-dtls-chunk): offered by a parameter of their own.
+    pub(crate) const PROTECTION: Self = Self(1 << 18);
 
     /// RE-CONFIG (RFC 6525).
     pub(crate) const RECONFIGURATION: Self = Self(1 << 10);
@@ -98,9 +101,11 @@ impl Capabilities {
             (config.ecn, Self::ECN),
             (config.lower_layer.detects_errors(), Self::ZERO_CHECKSUM),
             (
-                config.authentication.is_some() || config.dynamic_addresses.is_some(),
+                config.authentication.is_some()
+                    || config.dynamic_addresses.is_some() && config.protection.is_none(),
                 Self::AUTHENTICATION,
             ),
+            (config.protection.is_some(), Self::PROTECTION),
             (config.dynamic_addresses.is_some(), Self::DYNAMIC_ADDRESSES),
             (
                 config.dynamic_addresses.is_some() && config.may_pair_by_port(),
@@ -145,7 +150,8 @@ impl Capabilities {
         } else {
             self.without(Self::PARTIAL_RELIABILITY.with(Self::SELECTIVE_FORWARD_TSN))
         };
-        let settled = if self.has(Self::DYNAMIC_ADDRESSES.with(Self::AUTHENTICATION)) {
+        let authentic = self.has(Self::AUTHENTICATION) || self.has(Self::PROTECTION);
+        let settled = if self.has(Self::DYNAMIC_ADDRESSES) && authentic {
             settled
         } else {
             settled.without(Self::DYNAMIC_ADDRESSES.with(Self::PORT_PAIRS))
@@ -247,6 +253,7 @@ impl Capabilities {
             dynamic_addresses: self.has(Self::DYNAMIC_ADDRESSES),
             port_pairs: self.has(Self::PORT_PAIRS),
             reconfiguration: self.has(Self::RECONFIGURATION),
+            protection: self.has(Self::PROTECTION),
         }
     }
 

@@ -17,6 +17,7 @@ use sha2::Sha256;
 use super::capabilities::Capabilities;
 use super::negotiated::{MOST_ADDRESSES, Negotiated};
 use crate::extension::auth::{AuthParameters, KeyExchange, RANDOM_LEN};
+use crate::extension::protection::{self, KeyParameters};
 use crate::random::Random;
 use crate::time::Timestamp;
 
@@ -25,7 +26,7 @@ const MAC_LEN: usize = 16;
 /// Length in bytes of a cookie without addresses and Tie-Tags.
 const FIXED_LEN: usize = MAC_LEN + 33;
 
-/// Length in bytes of the longest cookie: with Tie-Tags, the parameters of authentication, the address that the INIT came from, and the most addresses that it may list; 17
+/// Length in bytes of the longest cookie: with Tie-Tags, the parameters of authentication or of key management, the address that the INIT came from, and the most addresses that it may list; 17
 /// bytes for each address. A longer cookie is not from this endpoint, and costs no HMAC.
 const MOST_LEN: usize =
     FIXED_LEN + 8 + 4 + RANDOM_LEN + AuthParameters::MOST_COOKIE_LEN + 17 * (1 + MOST_ADDRESSES);
@@ -49,6 +50,8 @@ pub(crate) struct StateCookie {
     pub(crate) capabilities: Capabilities,
     /// With authentication: the RANDOM of this endpoint, and the parameters of the peer (RFC 4895 §6.3). It has no shared keys.
     pub(crate) authentication: Option<([u8; RANDOM_LEN], AuthParameters)>,
+    /// With protected packets: the parameters of both endpoints.
+    pub(crate) protection: Option<protection::KeyExchange>,
     /// The Adaptation Code Point of the peer (RFC 5061 §4.2.6).
     pub(crate) adaptation_layer: Option<u32>,
     /// The address that the INIT came from, and the addresses that it listed.
@@ -227,6 +230,10 @@ impl StateCookie {
                 local_random: Some(*random),
                 peer,
             }),
+            protection: self.protection.as_ref().map(|exchange| KeyParameters {
+                own: Some(&exchange.own),
+                peer: &exchange.peer,
+            }),
             adaptation_layer: self.adaptation_layer,
             addresses: &self.addresses,
         }
@@ -267,6 +274,9 @@ impl StateCookie {
         if let Some((random, peer)) = &self.authentication {
             out.put_slice(random);
             peer.encode(out);
+        }
+        if let Some(exchange) = &self.protection {
+            exchange.encode(out);
         }
         if let Some(code_point) = self.adaptation_layer {
             out.put_u32(code_point);
@@ -323,6 +333,11 @@ impl StateCookie {
             } else {
                 None
             },
+            protection: if capabilities.has(Capabilities::PROTECTION) {
+                Some(protection::KeyExchange::decode(from)?)
+            } else {
+                None
+            },
             adaptation_layer: if capabilities.has(Capabilities::ADAPTATION_LAYER) {
                 Some(from.try_get_u32().ok()?)
             } else {
@@ -372,6 +387,7 @@ mod tests {
             tie_tags: Some(TieTags { local: 8, peer: 9 }),
             capabilities: Capabilities::default(),
             authentication: None,
+            protection: None,
             adaptation_layer: None,
             addresses: vec!["10.0.0.1".parse().unwrap(), "2001:db8::1".parse().unwrap()],
         }
@@ -473,6 +489,27 @@ mod tests {
             adaptation_layer: Some(77),
             ..cookie
         }
+    }
+
+    #[test]
+    fn it_keeps_the_parameters_of_key_management() {
+        use crate::config::ProtectionConfig;
+        let (mut mint, mut cookie) = (mint(), cookie());
+        cookie.tie_tags = None;
+        let len = mint.mint(cookie.created, &cookie).len();
+        let own = protection::offer(&ProtectionConfig::default(), 0x0102_0304);
+        let longer = protection::cookie_len(&own);
+        let exchange = protection::KeyExchange {
+            peer: protection::offer(&ProtectionConfig::default(), 5),
+            own,
+        };
+        cookie.capabilities = Capabilities::PROTECTION;
+        cookie.protection = Some(exchange);
+        let bytes = mint.mint(cookie.created, &cookie);
+        assert_eq!(bytes.len(), len + longer);
+        assert_eq!(mint.open(cookie.created, cookie.carrier(), &bytes), Ok(cookie));
+        let longest = FIXED_LEN + 8 + 4 + protection::MOST_COOKIE_LEN + 17 * (1 + MOST_ADDRESSES);
+        assert!(longest <= MOST_LEN, "a cookie has authentication or protection");
     }
 
     #[test]

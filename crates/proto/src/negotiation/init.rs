@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use anabranch_wire::cause::Cause;
 use anabranch_wire::chunk::{Chunk, Init, InitAck, UnknownAction, padded};
 use anabranch_wire::parameter::{
-    AddressAction, HEADER_LEN, Parameter, Parameters, ParametersBuilder, RawParameter,
+    AddressAction, HEADER_LEN, KeyManagement, Parameter, Parameters, ParametersBuilder, RawParameter,
     unknown_parameter_action,
 };
 use anabranch_wire::{Tsn, VerificationTag};
@@ -19,6 +19,7 @@ use super::cookie::{CookieMint, StateCookie, TieTags};
 use super::negotiated::{MOST_ADDRESSES, Negotiated};
 use crate::config::{AddressTypes, Config};
 use crate::extension::auth::{AuthParameters, KeyExchange, ParameterReader};
+use crate::extension::protection::{self, KeyParameters, check_peer};
 use crate::inbound::Inbound;
 use crate::random::Random;
 use crate::time::Timestamp;
@@ -44,6 +45,8 @@ pub(crate) struct PeerInit {
     pub(crate) capabilities: Capabilities,
     /// Its parameters of authentication, if this endpoint offers it as well.
     pub(crate) authentication: Option<AuthParameters>,
+    /// Its parameter of key management. Of several only the first counts.
+    pub(crate) key_management: Option<KeyManagement>,
     /// Its Adaptation Code Point (RFC 5061 §4.2.6).
     pub(crate) adaptation_layer: Option<u32>,
     /// The state cookie, in an INIT ACK only.
@@ -153,6 +156,10 @@ impl PeerInit {
                 local_random: None,
                 peer,
             }),
+            protection: self
+                .key_management
+                .as_ref()
+                .map(|peer| KeyParameters { own: None, peer }),
             adaptation_layer: self.adaptation_layer,
             addresses: &self.addresses,
         }
@@ -165,6 +172,21 @@ impl PeerInit {
         used.fold(self.address_types, |types, address| types.with(*address))
     }
 
+    fn new(fields: InitFields) -> Self {
+        Self {
+            fields,
+            addresses: Vec::new(),
+            address_types: AddressTypes::BOTH,
+            capabilities: Capabilities::default(),
+            authentication: None,
+            key_management: None,
+            adaptation_layer: None,
+            cookie: None,
+            preservative: Duration::ZERO,
+            unrecognized: Vec::new(),
+        }
+    }
+
     /// Reads the parameters. Only the extensions that this endpoint offers itself are known. If an unknown parameter's type says so, the
     /// parameters after it are skipped (§3.2.1).
     fn read(fields: InitFields, parameters: &Parameters, config: &Config) -> Result<Self, InitRefusal> {
@@ -175,17 +197,7 @@ impl PeerInit {
         if fields.outbound_streams == 0 || fields.inbound_streams == 0 || fields.a_rwnd < LEAST_RWND {
             return Err(InitRefusal::Abort(Cause::InvalidMandatoryParameter));
         }
-        let mut peer = PeerInit {
-            fields,
-            addresses: Vec::new(),
-            address_types: AddressTypes::BOTH,
-            capabilities: Capabilities::default(),
-            authentication: None,
-            adaptation_layer: None,
-            cookie: None,
-            preservative: Duration::ZERO,
-            unrecognized: Vec::new(),
-        };
+        let mut peer = Self::new(fields);
         let mut authentication = ParameterReader::default();
         for raw in parameters.iter() {
             let malformed = || InitRefusal::Abort(Cause::ProtocolViolation(Bytes::from_static(b"parameter")));
@@ -221,6 +233,9 @@ impl PeerInit {
                 {
                     authentication.take(parameter);
                 }
+                Parameter::KeyManagement(parameter) => {
+                    peer.key_management.get_or_insert(parameter);
+                }
                 Parameter::AdaptationLayer(code_point) => {
                     peer.adaptation_layer = Some(code_point);
                     peer.capabilities = peer.capabilities.with(Capabilities::ADAPTATION_LAYER);
@@ -241,6 +256,7 @@ impl PeerInit {
             }
         }
         peer.adopt_authentication(authentication, config)?;
+        peer.adopt_protection(config)?;
         peer.capabilities = peer.capabilities.settled();
         Ok(peer)
     }
@@ -274,10 +290,24 @@ impl PeerInit {
         } else if required {
             return Err(InitRefusal::Abort(Cause::MissingMandatoryParameter(missing)));
         }
-        let listed = self.capabilities.has(Capabilities::DYNAMIC_ADDRESSES);
+        // A peer with DTLS chunks does not list AUTH (draft-ietf-tsvwg-sctp-dtls-chunk §3.2).
+        let listed = self.capabilities.has(Capabilities::DYNAMIC_ADDRESSES) && self.key_management.is_none();
         if listed && !self.capabilities.has(Capabilities::AUTHENTICATION) {
             // RFC 5061 §4.2.7: such a peer must be refused.
             return Err(violation("ASCONF is listed without AUTH"));
+        }
+        Ok(())
+    }
+
+    /// Adopts the peer's parameter of key management, and refuses a peer that this endpoint could not exchange protected packets with
+    /// (draft-ietf-tsvwg-sctp-dtls-chunk §5.1, strict mode). An endpoint without protection ignores the parameter, as its type demands.
+    fn adopt_protection(&mut self, config: &Config) -> Result<(), InitRefusal> {
+        match &config.protection {
+            Some(own) => {
+                check_peer(own, self.key_management.as_ref()).map_err(InitRefusal::Abort)?;
+                self.capabilities = self.capabilities.with(Capabilities::PROTECTION);
+            }
+            None => self.key_management = None,
         }
         Ok(())
     }
@@ -309,10 +339,12 @@ pub(crate) fn first_tsn(config: &Config, random: &mut Random) -> Tsn {
 pub(crate) fn init_parameters(
     config: &Config,
     authentication: Option<&AuthParameters>,
+    key_management: Option<&KeyManagement>,
     preservative: Option<u32>,
 ) -> Parameters {
     let addresses = config.local_addresses.iter();
-    let mut parameters = own_parameters(config, addresses, Capabilities::offered(config), authentication);
+    let keys = (authentication, key_management);
+    let mut parameters = own_parameters(config, addresses, Capabilities::offered(config), keys);
     if let Some(increment_ms) = preservative {
         parameters = parameters.push(&Parameter::CookiePreservative { increment_ms });
     }
@@ -326,6 +358,7 @@ pub(crate) fn init_parameters(
     let unlisted = [IpAddr::from([0; 16])];
     let mut room = StateCookie::len_with(config.local_addresses.iter().chain(&unlisted));
     room += authentication.map_or(0, StateCookie::len_for);
+    room += key_management.map_or(0, protection::cookie_len);
     parameters
         .push(&Parameter::Padding(vec![0; room].into()))
         .finish()
@@ -337,7 +370,7 @@ fn own_parameters<'a>(
     config: &Config,
     addresses: impl Iterator<Item = &'a IpAddr>,
     offered: Capabilities,
-    authentication: Option<&AuthParameters>,
+    (authentication, key_management): (Option<&AuthParameters>, Option<&KeyManagement>),
 ) -> ParametersBuilder {
     let mut parameters = ParametersBuilder::new();
     for address in addresses {
@@ -356,23 +389,37 @@ fn own_parameters<'a>(
     if let Some(code_point) = config.adaptation_layer {
         parameters = parameters.push(&Parameter::AdaptationLayer(code_point));
     }
+    if let Some(parameter) = key_management {
+        parameters = parameters.push(&Parameter::KeyManagement(parameter.clone()));
+    }
     match authentication.filter(|_| offered.has(Capabilities::AUTHENTICATION)) {
         Some(own) => own.push(parameters),
         None => parameters,
     }
 }
 
-/// The INIT ACK that answers the INIT of `peer` in `inbound` (§5.1.3, §5.2.1, §5.2.2); `own` and `authentication` are this endpoint's fields and
-/// parameters. The endpoint keeps no state: all of it is in the cookie.
+/// The fields and parameters of this endpoint's INIT ACK.
+pub(crate) struct OwnInit {
+    pub(crate) fields: InitFields,
+    pub(crate) authentication: Option<AuthParameters>,
+    pub(crate) key_management: Option<KeyManagement>,
+}
+
+/// The INIT ACK that answers the INIT of `peer` in `inbound` (§5.1.3, §5.2.1, §5.2.2). The endpoint keeps no state: all of it is in the cookie.
 pub(crate) fn answer_init(
     now: Timestamp,
     config: &Config,
     mint: &mut CookieMint,
     inbound: &Inbound,
     peer: &PeerInit,
-    (own, authentication): (InitFields, Option<AuthParameters>),
+    own_init: OwnInit,
     tie_tags: Option<TieTags>,
 ) -> Chunk {
+    let OwnInit {
+        fields: own,
+        authentication,
+        key_management,
+    } = own_init;
     let remote = inbound.remote.ip();
     let mut addresses = vec![remote];
     addresses.extend(peer.addresses.iter().filter(|address| **address != remote));
@@ -395,12 +442,17 @@ pub(crate) fn answer_init(
             .as_ref()
             .zip(peer.authentication.clone())
             .map(|(own, peer)| (own.random, peer)),
+        protection: key_management
+            .clone()
+            .zip(peer.key_management.clone())
+            .map(|(own, peer)| protection::KeyExchange { own, peer }),
         adaptation_layer: peer.adaptation_layer,
         addresses,
     };
     let types = peer.supported_types(remote);
     let own_addresses = config.local_addresses.iter().filter(|own| types.has(**own));
-    let mut parameters = own_parameters(config, own_addresses, peer.capabilities, authentication.as_ref())
+    let keys = (authentication.as_ref(), key_management.as_ref());
+    let mut parameters = own_parameters(config, own_addresses, peer.capabilities, keys)
         .push(&Parameter::StateCookie(mint.mint(now, &cookie)));
     for parameter in &peer.unrecognized {
         parameters = parameters.push(&Parameter::UnrecognizedParameter(parameter.clone()));

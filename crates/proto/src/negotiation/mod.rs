@@ -9,6 +9,6 @@ mod negotiated;
 pub(crate) use capabilities::Capabilities;
 pub(crate) use cookie::{CookieError, CookieMint, StateCookie, TieTags};
 pub(crate) use init::{
-    InitFields, InitRefusal, PeerInit, answer_init, first_tsn, init_parameters, is_unicast,
+    InitFields, InitRefusal, OwnInit, PeerInit, answer_init, first_tsn, init_parameters, is_unicast,
 };
 pub(crate) use negotiated::Negotiated;

@@ -6,6 +6,7 @@ use anabranch_wire::{Tsn, VerificationTag};
 
 use super::capabilities::Capabilities;
 use crate::extension::auth::KeyExchange;
+use crate::extension::protection::KeyParameters;
 
 /// The most addresses of one peer that are considered; further ones are ignored.
 pub(super) const MOST_ADDRESSES: usize = 64;
@@ -22,6 +23,8 @@ pub(crate) struct Negotiated<'a> {
     pub(crate) capabilities: Capabilities,
     /// The parameters of authentication, if both endpoints sent them.
     pub(crate) authentication: Option<KeyExchange<'a>>,
+    /// The parameters of key management, if packets are to be protected.
+    pub(crate) protection: Option<KeyParameters<'a>>,
     /// The Adaptation Code Point of the peer (RFC 5061 §4.2.6).
     pub(crate) adaptation_layer: Option<u32>,
     /// The addresses of the peer; the address that set-up used may be among them.

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use anabranch_wire::packet::COMMON_HEADER_LEN;
 
-use crate::config::Config;
+use crate::config::{Config, MOST_RECORD};
 use crate::time::Timestamp;
 
 const IPV4_HEADER_LEN: u16 = 20;
@@ -69,15 +69,21 @@ struct Probe {
 impl Pmtu {
     pub(crate) fn new(config: &Config, ipv6: bool) -> Self {
         let ip = if ipv6 { IPV6_HEADER_LEN } else { IPV4_HEADER_LEN };
-        let below = ip + config.lower_layer.header_len();
-        let base = config.path_mtu.min(config.path_mtu_limit);
+        let below = ip + config.lower_layer.header_len() + config.protection_overhead();
+        let limit = match config.protection {
+            Some(_) => config
+                .path_mtu_limit
+                .min(below + COMMON_HEADER_LEN as u16 + MOST_RECORD),
+            None => config.path_mtu_limit,
+        };
+        let base = config.path_mtu.min(limit);
         let least = if ipv6 { SMALLEST_IPV6 } else { SMALLEST };
         Self {
             mtu: base,
             below,
             least: least.min(base),
             base,
-            limit: config.path_mtu_limit,
+            limit,
             ceiling: None,
             probe: None,
             due: None,

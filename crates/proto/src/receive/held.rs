@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::fragment::Fragment;
 use super::load::Load;
-use crate::message::MessagePart;
+use crate::message::{KEY_MANAGEMENT_PPID, KEY_STREAM, MessagePart};
 use crate::seq::ExtendedTsn;
 
 /// A message, or a part of one, and what its chunks cost.
@@ -43,6 +43,11 @@ impl Held {
             payload: fragment.payload.into(),
         };
         Self::new(part, tsn, load)
+    }
+
+    /// Whether the message is for key management and not for the application.
+    pub(super) fn is_key_management(&self) -> bool {
+        self.part.stream == KEY_STREAM && self.part.ppid == KEY_MANAGEMENT_PPID
     }
 
     /// A later message counts the datagram of which this one may be a slice. Returns the bytes that this one no longer counts.

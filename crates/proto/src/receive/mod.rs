@@ -34,6 +34,7 @@ use bytes::Bytes;
 
 use crate::config::{BufferConfig, Config, SackConfig};
 use crate::message::{MessagePart, NextItem, StreamItem};
+use crate::seq::ExtendedTsn;
 use crate::time::Timestamp;
 use crate::trace_event::TraceKind;
 use ack_timing::Urgency;
@@ -88,6 +89,8 @@ pub(crate) struct Receiver {
     sharing: Option<u64>,
     /// Data that waits for a reset of its stream (RFC 6525).
     deferral: Option<Box<Deferral>>,
+    /// With protected packets: the cumulative TSN before the first chunk, and the chunks of the messages of key management that were read.
+    keys: (ExtendedTsn, u64),
 }
 
 impl Receiver {
@@ -108,6 +111,7 @@ impl Receiver {
             reneged: 0,
             sharing: None,
             deferral: None,
+            keys: (0, 0),
         }
     }
 
@@ -136,6 +140,30 @@ impl Receiver {
     /// Tells the application that the streams that it reads separately begin anew.
     pub(crate) fn tell_reset(&mut self) {
         self.ready.on_reset_of_all();
+    }
+
+    /// Packets are protected: messages of key management are read by [`Receiver::recv_key_management`] alone.
+    pub(crate) fn divert_key_management(&mut self) {
+        self.keys = (self.tracker.cumulative(), 0);
+        self.ready.divert_key_management();
+    }
+
+    /// Whether a message of key management can be read.
+    pub(crate) fn has_key_management(&self) -> bool {
+        self.ready.has_key_management()
+    }
+
+    /// The next message of key management.
+    pub(crate) fn recv_key_management(&mut self, now: Timestamp) -> Option<MessagePart> {
+        let held = self.ready.pop_key_management()?;
+        self.keys.1 += u64::from(held.chunks);
+        Some(self.hand_over(now, held))
+    }
+
+    /// Whether each chunk that arrived was of a message of key management that was read.
+    pub(crate) fn has_only_key_management(&self) -> bool {
+        let (first, chunks) = self.keys;
+        self.tracker.cumulative() == first + chunks && !self.tracker.has_gaps() && self.unread_bytes() == 0
     }
 
     /// Whether acknowledgements are NR-SACKs.

@@ -63,6 +63,8 @@ pub(super) struct ReadyQueue {
     /// Whether a stream becomes separate when a message of it arrives.
     separates_new: bool,
     news: Vec<StreamNews>,
+    /// The messages of key management, if packets are protected: they are not for the application.
+    keys: Option<VecDeque<Held>>,
     /// Whether [`ReadyQueue::push`] has more to do than to add an entry to the common queue.
     sorts: bool,
     /// Trace events of the receiver.
@@ -82,7 +84,23 @@ impl ReadyQueue {
     }
 
     fn choose(&mut self) {
-        self.sorts = !self.is_one_queue() || self.journal.is_on();
+        self.sorts = !self.is_one_queue() || self.journal.is_on() || self.keys.is_some();
+    }
+
+    /// Keeps messages of key management apart from now on.
+    pub(super) fn divert_key_management(&mut self) {
+        self.keys.get_or_insert_default();
+        self.choose();
+    }
+
+    /// Whether a message of key management can be read.
+    pub(super) fn has_key_management(&self) -> bool {
+        self.keys.as_ref().is_some_and(|keys| !keys.is_empty())
+    }
+
+    /// The next message of key management.
+    pub(super) fn pop_key_management(&mut self) -> Option<Held> {
+        self.keys.as_mut()?.pop_front()
     }
 
     /// Whether trace events are recorded.
@@ -124,6 +142,13 @@ impl ReadyQueue {
 
     /// Puts an entry into the queue of its stream, or into the common one.
     fn sort(&mut self, entry: Ready) {
+        let entry = match (entry, &mut self.keys) {
+            (Ready::Message(held), Some(keys)) if held.is_key_management() => {
+                keys.push_back(held);
+                return;
+            }
+            (entry, _) => entry,
+        };
         let Some(stream) = entry.stream() else { return };
         if !self.open(stream) {
             self.common.push_back(entry);

@@ -31,7 +31,9 @@ struct Batch {
 #[derive(Clone, Copy)]
 struct Built {
     path: PathId,
+    /// Its length before it was encrypted.
     len: usize,
+    on_wire: usize,
     ecn: EcnCodepoint,
 }
 
@@ -89,7 +91,31 @@ impl Assembler<'_> {
     pub(crate) fn take_reply(&mut self, cx: &mut Cx<'_>, buffer: &mut Vec<u8>) -> Option<Transmit> {
         let reply = self.control.pop_reply()?;
         let to = (reply.source, reply.destination);
-        Some(complete(cx, buffer, cx.paths.last_arrival, to, &reply.packet))
+        let path = cx.paths.last_arrival;
+        if self
+            .protection
+            .seals_packet(&reply.packet, self.header.verification_tag)
+        {
+            return self.complete_sealed(cx, buffer, path, to, &reply.packet);
+        }
+        Some(complete(cx, buffer, path, to, &reply.packet))
+    }
+
+    /// Appends a complete packet, encrypted.
+    #[cold]
+    fn complete_sealed(
+        &mut self,
+        cx: &mut Cx<'_>,
+        buffer: &mut Vec<u8>,
+        path: PathId,
+        to: (Option<IpAddr>, SocketAddr),
+        packet: &[u8],
+    ) -> Option<Transmit> {
+        let begin = buffer.len();
+        self.protection.begin(buffer, packet.len());
+        let transmit = complete(cx, buffer, path, to, packet);
+        let len = self.protection.seal(buffer, begin)?;
+        Some(Transmit { len, ..transmit })
     }
 
     /// Builds the next packets, all for one path and of the length of the first.
@@ -107,7 +133,11 @@ impl Assembler<'_> {
         if let Some((path, packet)) = self.control.pop_probe() {
             let route = &cx.paths.path(path).route;
             let to = (route.local, route.remote);
-            let probe = complete(cx, buffer, path, to, &packet);
+            let probe = if self.protection.seals() {
+                self.complete_sealed(cx, buffer, path, to, &packet)?
+            } else {
+                complete(cx, buffer, path, to, &packet)
+            };
             return Some(Transmit {
                 may_fragment: false,
                 ..probe
@@ -116,6 +146,7 @@ impl Assembler<'_> {
         let Built {
             path,
             len: first,
+            on_wire,
             ecn,
         } = self.build_packet(cx, buffer, None)?;
         let batch = Batch {
@@ -123,7 +154,7 @@ impl Assembler<'_> {
             max_len: first,
             ecn,
         };
-        let mut len = first;
+        let mut len = on_wire;
         let mut count = 1;
         // A packet that IP must fragment is not batched: the others are to fit the path.
         let most = if first > cx.paths.path(path).pmtu.max_packet() {
@@ -131,11 +162,16 @@ impl Assembler<'_> {
         } else {
             max_datagrams
         };
-        while count < most && len + first <= MAX_BATCH {
-            let Some(Built { len: next, .. }) = self.build_packet(cx, buffer, Some(batch)) else {
+        while count < most && len + on_wire <= MAX_BATCH {
+            let Some(Built {
+                len: next,
+                on_wire: added,
+                ..
+            }) = self.build_packet(cx, buffer, Some(batch))
+            else {
                 break;
             };
-            len += next;
+            len += added;
             count += 1;
             if next < first {
                 break;
@@ -143,7 +179,7 @@ impl Assembler<'_> {
         }
         cx.counters.packets_sent += count as u64;
         let to = cx.paths.path(path);
-        let segment_size = (count > 1).then_some(first);
+        let segment_size = (count > 1).then_some(on_wire);
         Some(Transmit {
             path,
             source: to.route.local,
@@ -213,6 +249,11 @@ impl Assembler<'_> {
         if let Some(Chunk::Init(_)) = self.control.peek().map(|waiting| &waiting.chunk) {
             header.verification_tag = VerificationTag(0);
         }
+        let seals = self.protection.seals();
+        let begin = buffer.len();
+        if seals {
+            self.protection.begin(buffer, max_len);
+        }
         let mut packet = PacketWriter::new(buffer, header, max_len);
         if let Some(signer) = cx.signer {
             signer.begin(&mut packet);
@@ -222,18 +263,26 @@ impl Assembler<'_> {
         self.write_all(cx, &mut plan, &mut packet);
         if packet.is_empty() {
             packet.discard();
+            buffer.truncate(begin);
             return None;
         }
         if let Some(signer) = cx.signer {
             cx.counters.packets_signed += u64::from(signer.sign(&mut packet));
         }
+        let len = if zero_checksum || seals {
+            packet.finish_with_zero_checksum()
+        } else {
+            packet.finish()
+        };
+        let on_wire = if seals {
+            self.protection.seal(buffer, begin)?
+        } else {
+            len
+        };
         Some(Built {
             path: plan.path,
-            len: if zero_checksum {
-                packet.finish_with_zero_checksum()
-            } else {
-                packet.finish()
-            },
+            len,
+            on_wire,
             ecn: plan.ecn,
         })
     }

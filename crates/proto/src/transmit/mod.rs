@@ -35,6 +35,7 @@ use crate::event::Undelivered;
 use crate::extension::ControlSources;
 use crate::extension::auth::Signer;
 use crate::extension::early_copies::PlannedCopies;
+use crate::extension::protection::Protection;
 use crate::message::{AbandonPolicy, Persistence};
 use crate::negotiation::{Capabilities, Negotiated};
 use crate::path::{Path, PathId, Paths};
@@ -99,6 +100,7 @@ pub(crate) struct Assembler<'a> {
     pub(crate) sender: &'a mut Sender,
     pub(crate) receiver: &'a mut Receiver,
     pub(crate) control: &'a mut ControlQueue,
+    pub(crate) protection: &'a mut Protection,
     /// The ports, and the peer's verification tag.
     pub(crate) header: CommonHeader,
     /// Data of this batch made a path MTU probe due.

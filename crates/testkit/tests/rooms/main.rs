@@ -322,8 +322,9 @@ fn a_path_has_few_fields() {
 }
 
 /// Calls that change what is waiting to be read or told, and nothing else of an association.
-const NO_STEPS: [&str; 9] = [
+const NO_STEPS: [&str; 10] = [
     "authentication_keys",
+    "key_manager",
     "local_addresses",
     "poll_endpoint_event",
     "poll_event",

@@ -60,6 +60,8 @@ pub(crate) struct Requests {
     next_serial: u32,
     next_correlation: u32,
     wildcard: bool,
+    /// Whether the Address Parameter for the lookup is a wildcard, whatever the requests are.
+    hides_lookup: bool,
     /// Whether pairs have names, because these were negotiated.
     names_pairs: bool,
     /// The addresses that the peer knows or that requests were about.
@@ -83,6 +85,7 @@ impl Requests {
             next_serial: initial_tsn,
             next_correlation: 1,
             wildcard,
+            hides_lookup: false,
             names_pairs: false,
             own: OwnAddresses::new(&local),
             wanted: local,
@@ -223,6 +226,12 @@ impl Requests {
     /// Asks the peer to use this address as primary destination.
     pub(crate) fn ask_primary(&mut self, address: IpAddr) {
         self.primary = Some(address);
+    }
+
+    /// Lists no address for the lookup of the association: the tag of a protected packet is enough
+    /// (draft-ietf-tsvwg-sctp-dtls-chunk §3.2).
+    pub(crate) fn hide_lookup_address(&mut self) {
+        self.hides_lookup = true;
     }
 
     /// Whether requests name addresses by wildcards.
@@ -378,7 +387,8 @@ impl Requests {
         // §5.3.2: an address of the association, even one that is being deleted, by which the peer can find the association.
         let kept = self.own.known().find(|address| self.wanted.contains(address));
         let known = kept.or(self.own.known().next());
-        let lookup = known.filter(|_| !self.wildcard).unwrap_or(unspecified);
+        let lookup = known.filter(|_| !self.wildcard && !self.hides_lookup);
+        let lookup = lookup.unwrap_or(unspecified);
         let mut parameters = ParametersBuilder::new().push(&match lookup {
             IpAddr::V4(ip) => Parameter::Ipv4(ip),
             IpAddr::V6(ip) => Parameter::Ipv6(ip),

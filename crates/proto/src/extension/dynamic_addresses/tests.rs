@@ -196,6 +196,17 @@ fn an_address_is_replaced_in_one_asconf() {
     assert_eq!(requests.usable(), [B]);
 }
 
+/// In protected packets the lookup address is the wildcard, whatever the requests name (draft-ietf-tsvwg-sctp-dtls-chunk §3.2).
+#[test]
+fn a_protected_asconf_has_no_lookup_address() {
+    let mut requests = requests(&[A], false);
+    requests.hide_lookup_address();
+    requests.want(vec![A, B]);
+    let add = next(&mut requests).expect("B is new");
+    assert_eq!(add.asconf.address(), Some(UNSPECIFIED));
+    assert_eq!(changes(&add.asconf), [(AddressAction::Add, B)]);
+}
+
 #[test]
 fn the_last_address_is_never_deleted() {
     let mut requests = requests(&[A], false);

@@ -1,0 +1,300 @@
+//! Protected packets (draft-ietf-tsvwg-sctp-dtls-chunk): what set-up agrees about keys (`agreement`), the cryptography that the driver has
+//! (`record_key`), the encryption of packets (`sending`), their decryption (`receiving`) and the replay window (`replay`). [`Protection`] is
+//! the state of an association. No cryptography is here, and an association without protection has an empty [`Protection`].
+
+mod agreement;
+mod receiving;
+mod record_key;
+mod replay;
+mod sending;
+
+use anabranch_wire::chunk::{Dtls, RawChunk, experimental_kind, kind};
+use anabranch_wire::packet::{COMMON_HEADER_LEN, CommonHeader};
+use anabranch_wire::parameter::KeyManagement;
+use anabranch_wire::{Ppid, StreamId, VerificationTag};
+
+#[cfg(test)]
+pub(crate) use agreement::MOST_COOKIE_LEN;
+pub use agreement::{Agreement, KeyRole};
+pub(crate) use agreement::{KeyExchange, KeyParameters, answer, check_peer, cookie_len, offer};
+pub use record_key::{KeyLimits, KeyUsage, RecordKey};
+
+use crate::error::KeyError;
+use crate::inbound::Inbound;
+use crate::stats::ProtectionStats;
+use receiving::{Receiving, Refused};
+use sending::Sending;
+
+pub(crate) use crate::message::{KEY_MANAGEMENT_PPID, KEY_STREAM};
+
+/// The epoch of the first keys (draft-ietf-tsvwg-sctp-dtls-chunk §3.1).
+pub const FIRST_EPOCH: u64 = 3;
+
+/// The protection of an association.
+#[derive(Debug, Default)]
+pub(crate) struct Protection(Option<Box<State>>);
+
+#[derive(Debug)]
+struct State {
+    /// The parameter that this endpoint sends in its INIT. It uses it in each INIT ACK before set-up is complete as well.
+    own: KeyManagement,
+    replay_window: u16,
+    /// `None` before the peer's parameter is known.
+    agreement: Option<Agreement>,
+    sending: Option<Sending>,
+    receiving: Receiving,
+    /// No packet in clear is accepted any more, except INIT and INIT ACK.
+    enforced: bool,
+    /// Both directions are protected: user messages may be sent.
+    ready: bool,
+    counts: ProtectionStats,
+}
+
+/// Set-up and keys.
+impl Protection {
+    /// The protection with this parameter of the own INIT.
+    pub(crate) fn new(own: KeyManagement, replay_window: u16) -> Self {
+        Self(Some(Box::new(State {
+            own,
+            replay_window,
+            agreement: None,
+            sending: None,
+            receiving: Receiving::default(),
+            enforced: false,
+            ready: false,
+            counts: ProtectionStats::default(),
+        })))
+    }
+
+    /// Whether packets are protected, or are going to be.
+    #[inline(always)]
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The parameter of this endpoint's INIT.
+    pub(crate) fn own(&self) -> Option<&KeyManagement> {
+        self.0.as_ref().map(|state| &state.own)
+    }
+
+    /// The parameters of both endpoints are known. The keys of an earlier set-up are forgotten.
+    pub(crate) fn adopt(&mut self, agreement: Option<Agreement>) {
+        if let Some(state) = &mut self.0 {
+            state.agreement = agreement;
+            state.sending = None;
+            state.receiving = Receiving::default();
+            (state.enforced, state.ready) = (false, false);
+        }
+    }
+
+    pub(crate) fn agreement(&self) -> Option<&Agreement> {
+        self.0.as_ref()?.agreement.as_ref()
+    }
+
+    /// Whether set-up is negotiated and no keys protect both directions yet: user messages must wait.
+    #[inline(always)]
+    pub(crate) fn is_pending(&self) -> bool {
+        self.0.as_ref().is_some_and(|state| !state.ready)
+    }
+
+    /// Whether packets in clear are still accepted.
+    #[inline(always)]
+    pub(crate) fn accepts_clear(&self) -> bool {
+        self.0.as_ref().is_some_and(|state| !state.enforced)
+    }
+
+    /// Installs the key of the next epoch for packets of the peer.
+    pub(crate) fn install_receiving(&mut self, epoch: u64, key: Box<dyn RecordKey>) -> Result<(), KeyError> {
+        let state = self.0.as_mut().ok_or(KeyError::NotNegotiated)?;
+        follows(state.receiving.newest(), epoch)?;
+        state.receiving.install(epoch, key, state.replay_window);
+        Ok(())
+    }
+
+    /// Encrypts with the key of the next epoch from now on.
+    pub(crate) fn install_sending(&mut self, epoch: u64, key: Box<dyn RecordKey>) -> Result<(), KeyError> {
+        let state = self.0.as_mut().ok_or(KeyError::NotNegotiated)?;
+        follows(state.sending.as_ref().map(|sending| sending.epoch), epoch)?;
+        state.sending = Some(Sending::new(epoch, key));
+        Ok(())
+    }
+
+    pub(crate) fn remove_receiving(&mut self, epoch: u64) {
+        if let Some(state) = &mut self.0 {
+            state.receiving.remove(epoch);
+        }
+    }
+
+    /// Accepts no packet in clear from now on, and permits user messages. False without keys for both directions.
+    pub(crate) fn require(&mut self) -> bool {
+        let Some(state) = &mut self.0 else {
+            return false;
+        };
+        let complete = state.sending.is_some() && state.receiving.newest().is_some();
+        state.enforced |= complete;
+        state.ready |= complete;
+        complete
+    }
+
+    /// How often the keys of this epoch were used.
+    pub(crate) fn usage(&self, epoch: u64) -> KeyUsage {
+        let Some(state) = &self.0 else {
+            return KeyUsage::default();
+        };
+        let sending = state.sending.as_ref().filter(|sending| sending.epoch == epoch);
+        KeyUsage {
+            sealed: sending.map_or(0, |sending| sending.usage().sealed),
+            ..state.receiving.usage(epoch)
+        }
+    }
+
+    pub(crate) fn stats(&self) -> Option<ProtectionStats> {
+        let state = self.0.as_ref()?;
+        Some(ProtectionStats {
+            is_protected: state.ready,
+            epoch: state.sending.as_ref().map(|sending| sending.epoch),
+            ..state.counts
+        })
+    }
+}
+
+/// The epochs of a direction begin at 3, and each is one more than the one before.
+fn follows(last: Option<u64>, epoch: u64) -> Result<(), KeyError> {
+    let expected = last.map_or(FIRST_EPOCH, |last| last + 1);
+    if epoch == expected {
+        Ok(())
+    } else {
+        Err(KeyError::Epoch { expected })
+    }
+}
+
+/// Packets to the peer.
+impl Protection {
+    /// Whether packets are encrypted.
+    #[inline(always)]
+    pub(crate) fn seals(&self) -> bool {
+        self.0.as_ref().is_some_and(|state| state.sending.is_some())
+    }
+
+    /// Whether no more packets may be encrypted.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        let sending = self.0.as_ref().and_then(|state| state.sending.as_ref());
+        sending.is_some_and(Sending::is_exhausted)
+    }
+
+    /// Whether a complete packet with this header and first chunk is encrypted: packets of another tag are answers to a peer that set up
+    /// another association, and an INIT ACK is always in clear.
+    pub(crate) fn seals_packet(&self, packet: &[u8], peer: VerificationTag) -> bool {
+        let tag = packet.get(4..8).is_some_and(|tag| tag == peer.0.to_be_bytes());
+        self.seals() && tag && packet.get(COMMON_HEADER_LEN) != Some(&kind::INIT_ACK)
+    }
+
+    /// Leaves room in the buffer for what is before a packet of this length.
+    pub(crate) fn begin(&self, buffer: &mut Vec<u8>, packet: usize) {
+        Sending::begin(buffer, packet);
+    }
+
+    /// Encrypts the packet that begins after the room at `begin`, and makes its checksum. Returns the length of the result. If the packet
+    /// cannot be encrypted, it is removed from the buffer.
+    pub(crate) fn seal(&mut self, buffer: &mut Vec<u8>, begin: usize) -> Option<usize> {
+        let state = self.0.as_mut()?;
+        let sealed = state
+            .sending
+            .as_mut()
+            .is_some_and(|sending| sending.seal(buffer, begin));
+        if !sealed {
+            buffer.truncate(begin);
+            return None;
+        }
+        state.counts.packets_sealed += 1;
+        Some(buffer.len() - begin)
+    }
+}
+
+/// Packets of the peer.
+impl Protection {
+    /// Decrypts a packet. `None` if it is discarded: a DTLS chunk that is not authentic, was replayed or is not alone; or a packet in clear
+    /// when none is accepted any more.
+    pub(crate) fn open(&mut self, inbound: Inbound) -> Option<Inbound> {
+        let Some(state) = &mut self.0 else {
+            return Some(inbound);
+        };
+        let first = inbound.packet.chunks().next();
+        let alone = inbound.packet.chunks().nth(1).is_none();
+        match first {
+            Some(Ok(raw)) if raw.kind == kind::DTLS => {
+                let packet = alone
+                    .then(|| state.decrypt(inbound.packet.header, &raw))
+                    .flatten()?;
+                state.enforced = true;
+                Some(Inbound { packet, ..inbound })
+            }
+            _ if inbound.contains(kind::DTLS) => None,
+            Some(Ok(raw)) if state.enforced => {
+                let is_set_up = matches!(raw.kind, kind::INIT | kind::INIT_ACK) && alone;
+                state.counts.packets_unprotected += u64::from(!is_set_up);
+                is_set_up.then_some(inbound)
+            }
+            _ => Some(inbound),
+        }
+    }
+}
+
+impl State {
+    fn decrypt(
+        &mut self,
+        header: CommonHeader,
+        raw: &RawChunk<'_>,
+    ) -> Option<anabranch_wire::packet::Packet> {
+        let counts = &mut self.counts;
+        let Ok(chunk) = Dtls::decode(raw) else {
+            counts.packets_unauthentic += 1;
+            return None;
+        };
+        // Keys for restarts are not supported (the R bit of the parameter is 0).
+        if chunk.restart {
+            return None;
+        }
+        let mut common = [0; COMMON_HEADER_LEN];
+        common[..2].copy_from_slice(&header.source_port.to_be_bytes());
+        common[2..4].copy_from_slice(&header.destination_port.to_be_bytes());
+        common[4..8].copy_from_slice(&header.verification_tag.0.to_be_bytes());
+        match self.receiving.open(&common, &chunk) {
+            Ok((packet, epoch)) => {
+                counts.packets_opened += 1;
+                counts.newest_received = counts.newest_received.max(Some(epoch));
+                Some(packet)
+            }
+            Err(Refused::Replayed) => {
+                counts.packets_replayed += 1;
+                None
+            }
+            Err(Refused::NotAuthentic | Refused::NoKey) => {
+                counts.packets_unauthentic += 1;
+                None
+            }
+        }
+    }
+}
+
+/// Whether a chunk of user data may carry key management: only such chunks are accepted in clear.
+pub(crate) fn is_key_management(stream: StreamId, unordered: bool, ppid: Ppid, is_first: bool) -> bool {
+    // With interleaving only the first fragment has the identifier (RFC 8260 §2.1).
+    stream == KEY_STREAM && !unordered && (ppid == KEY_MANAGEMENT_PPID || !is_first)
+}
+
+/// Whether a chunk of this type is ignored in a packet in clear: it changes addresses or streams, or makes the receiver not wait for data.
+/// Key management needs none of them, and an attacker must not send them before keys are installed.
+pub(crate) fn waits_for_protection(kind: u8) -> bool {
+    matches!(
+        kind,
+        kind::ASCONF
+            | kind::ASCONF_ACK
+            | kind::RE_CONFIG
+            | kind::FORWARD_TSN
+            | kind::I_FORWARD_TSN
+            | experimental_kind::SELECTIVE_FORWARD_TSN
+            | experimental_kind::EXTENDED_FORWARD_TSN
+            | experimental_kind::FORWARD_PSN
+    )
+}

@@ -1,0 +1,117 @@
+//! Decrypts packets: the first step of reading one (draft-ietf-tsvwg-sctp-dtls-chunk §5.2).
+
+use anabranch_wire::chunk::Dtls;
+use anabranch_wire::packet::{COMMON_HEADER_LEN, Packet};
+use bytes::Bytes;
+
+use super::record_key::{KeyUsage, RecordKey, TAG_LEN};
+use super::replay::ReplayWindow;
+use super::sending::APPLICATION_DATA;
+use crate::config::MOST_RECORD;
+
+/// The most keys: that of the present epoch, the one before, and the one to come.
+const MOST_KEYS: usize = 3;
+
+/// A key with which packets of the peer are decrypted.
+#[derive(Debug)]
+struct Context {
+    epoch: u64,
+    key: Box<dyn RecordKey>,
+    window: ReplayWindow,
+    usage: KeyUsage,
+}
+
+/// Why a packet was not decrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// There is no key for the epoch, or it was used too often.
+    NoKey,
+    /// The packet arrived before, or is too old.
+    Replayed,
+    /// The packet is not authentic, or not the record that the draft permits.
+    NotAuthentic,
+}
+
+/// The keys of the peer, the newest epoch last.
+#[derive(Debug, Default)]
+pub(super) struct Receiving(Vec<Context>);
+
+impl Receiving {
+    pub(super) fn newest(&self) -> Option<u64> {
+        self.0.last().map(|context| context.epoch)
+    }
+
+    /// Adds the key of the next epoch. The oldest one is forgotten if there are more than three.
+    pub(super) fn install(&mut self, epoch: u64, key: Box<dyn RecordKey>, window: u16) {
+        if self.0.len() == MOST_KEYS {
+            self.0.remove(0);
+        }
+        self.0.push(Context {
+            epoch,
+            key,
+            window: ReplayWindow::new(window),
+            usage: KeyUsage::default(),
+        });
+    }
+
+    pub(super) fn remove(&mut self, epoch: u64) {
+        self.0.retain(|context| context.epoch != epoch);
+    }
+
+    pub(super) fn usage(&self, epoch: u64) -> KeyUsage {
+        let context = self.0.iter().find(|context| context.epoch == epoch);
+        context.map_or(KeyUsage::default(), |context| context.usage)
+    }
+
+    /// Decrypts the chunk of a packet with this common header. Returns the packet with the chunks that were encrypted, and the epoch.
+    pub(super) fn open(
+        &mut self,
+        common: &[u8; COMMON_HEADER_LEN],
+        chunk: &Dtls,
+    ) -> Result<(Packet, u64), Refused> {
+        // The newest epoch with these bits (RFC 9147 §4.2.2).
+        let has_bits = |context: &&mut Context| context.epoch as u8 & 3 == chunk.epoch;
+        let context = self.0.iter_mut().rev().find(has_bits).ok_or(Refused::NoKey)?;
+        context.open(common, chunk).map(|packet| (packet, context.epoch))
+    }
+}
+
+impl Context {
+    fn open(&mut self, common: &[u8; COMMON_HEADER_LEN], chunk: &Dtls) -> Result<Packet, Refused> {
+        let record = &chunk.encrypted[..];
+        let sample = record.first_chunk().ok_or(Refused::NotAuthentic)?;
+        let len = record.len().checked_sub(TAG_LEN).ok_or(Refused::NotAuthentic)?;
+        if len > usize::from(MOST_RECORD) + 1 {
+            return Err(Refused::NotAuthentic);
+        }
+        if self.usage.failed >= self.key.limits().failed {
+            return Err(Refused::NoKey);
+        }
+        let [high, low] = self.key.mask(*sample);
+        let number = [chunk.sequence[0] ^ high, chunk.sequence[1] ^ low];
+        let sequence = self.window.reconstruct(u16::from_be_bytes(number));
+        // Before the decryption: a replayed packet costs no more than its mask.
+        if !self.window.admits(sequence) {
+            return Err(Refused::Replayed);
+        }
+        let mut packet = vec![0; COMMON_HEADER_LEN + len];
+        packet[..COMMON_HEADER_LEN].copy_from_slice(common);
+        let header = Dtls::record_header(chunk.epoch, number);
+        if !self
+            .key
+            .open(sequence, header, record, &mut packet[COMMON_HEADER_LEN..])
+        {
+            self.usage.failed += 1;
+            return Err(Refused::NotAuthentic);
+        }
+        self.usage.opened += 1;
+        self.window.note(sequence);
+        // The content type is the last byte that is not zero: a sender may pad the record (RFC 8446 §5.4).
+        let end = packet.iter().rposition(|byte| *byte != 0).unwrap_or(0);
+        if end < COMMON_HEADER_LEN || packet[end] != APPLICATION_DATA {
+            return Err(Refused::NotAuthentic);
+        }
+        packet.truncate(end);
+        Packet::parse_unchecked(Bytes::from(packet)).map_err(|_| Refused::NotAuthentic)
+    }
+}

@@ -1,0 +1,192 @@
+//! Keys without cryptography, and a key management that sends the messages of the TLS handshake without TLS: with these, the protection of
+//! packets is tested where no cryptography is. Nobody is kept from reading or forging such packets on purpose.
+
+use anabranch_proto::{
+    Agreement, FIRST_EPOCH, KeyLimits, KeyManager, KeyRole, ProtectionConfig, RecordKey, Timestamp,
+};
+use bytes::Bytes;
+
+/// Mixes the bits of a number.
+fn mix(number: u64) -> u64 {
+    let number = (number ^ (number >> 31))
+        .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        .wrapping_add(0x7F4A_7C15);
+    (number ^ (number >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) ^ (number >> 32)
+}
+
+/// Settings that protect packets with toy keys.
+pub fn protect(config: &mut anabranch_proto::Config) {
+    config.authentication = None;
+    config.require_protection(ProtectionConfig::default());
+}
+
+/// A key: the same number at both ends.
+#[derive(Clone, Copy, Debug)]
+pub struct ToyKey {
+    /// The number.
+    pub secret: u64,
+    /// How often it may be used.
+    pub limits: KeyLimits,
+}
+
+impl ToyKey {
+    /// The key with this number and no limits.
+    #[must_use]
+    pub fn new(secret: u64) -> Self {
+        let limits = KeyLimits {
+            sealed: u64::MAX,
+            failed: u64::MAX,
+        };
+        Self { secret, limits }
+    }
+
+    fn apply(&self, sequence: u64, content: &mut [u8]) {
+        let mut state = mix(self.secret ^ sequence);
+        for block in content.chunks_mut(8) {
+            state = mix(state);
+            block
+                .iter_mut()
+                .zip(state.to_be_bytes())
+                .for_each(|(byte, mask)| *byte ^= mask);
+        }
+    }
+
+    fn tag(&self, sequence: u64, header: [u8; 3], encrypted: &[u8]) -> [u8; 16] {
+        let mut state = mix(self.secret.rotate_left(32) ^ sequence);
+        for block in encrypted.chunks(8).chain([&header[..]]) {
+            let mut bytes = [0; 8];
+            bytes[..block.len()].copy_from_slice(block);
+            state = mix(state ^ u64::from_be_bytes(bytes));
+        }
+        let mut tag = [0; 16];
+        tag[..8].copy_from_slice(&state.to_be_bytes());
+        tag[8..].copy_from_slice(&mix(state).to_be_bytes());
+        tag
+    }
+}
+
+impl RecordKey for ToyKey {
+    fn seal(&self, sequence: u64, header: [u8; 3], content: &mut [u8]) -> Option<[u8; 16]> {
+        self.apply(sequence, content);
+        Some(self.tag(sequence, header, content))
+    }
+
+    fn open(&self, sequence: u64, header: [u8; 3], record: &[u8], content: &mut [u8]) -> bool {
+        let (encrypted, tag) = record.split_at(content.len());
+        if tag != self.tag(sequence, header, encrypted) {
+            return false;
+        }
+        content.copy_from_slice(encrypted);
+        self.apply(sequence, content);
+        true
+    }
+
+    fn mask(&self, sample: [u8; 16]) -> [u8; 2] {
+        let mut first = [0; 8];
+        first.copy_from_slice(&sample[..8]);
+        let [high, low, ..] = mix(self.secret ^ u64::from_be_bytes(first)).to_be_bytes();
+        [high, low]
+    }
+
+    fn limits(&self) -> KeyLimits {
+        self.limits
+    }
+}
+
+/// The messages, in their order.
+const HELLO: u8 = 1;
+const KEYS: u8 = 2;
+const FINISHED: u8 = 3;
+const ESTABLISHED: u8 = 4;
+
+/// The key management of one association.
+#[derive(Clone, Debug, Default)]
+pub struct ToyKeys {
+    /// Limits of all keys; `None` for none.
+    pub limits: Option<KeyLimits>,
+    /// The messages so far, and whether each arrived protected.
+    pub messages: Vec<(Bytes, bool)>,
+}
+
+impl ToyKeys {
+    fn key(&self, agreement: &Agreement, of: KeyRole, epoch: u64) -> Box<dyn RecordKey> {
+        let parameters = agreement.client.iter().chain(&agreement.server);
+        let secret = parameters.fold(epoch, |state, byte| mix(state ^ u64::from(*byte)));
+        let mut key = ToyKey::new(mix(secret ^ u64::from(of == KeyRole::Client)));
+        key.limits = self.limits.unwrap_or(key.limits);
+        Box::new(key)
+    }
+
+    /// Begins: the client sends its first message. Nothing happens without protection.
+    ///
+    /// # Panics
+    /// If the message cannot be sent.
+    pub fn begin(&mut self, now: Timestamp, manager: &mut KeyManager<'_>, epoch: u64) {
+        if manager
+            .agreement()
+            .is_some_and(|agreed| agreed.role == KeyRole::Client || epoch > FIRST_EPOCH)
+        {
+            manager
+                .send(now, Bytes::from(vec![epoch as u8, HELLO]))
+                .expect("sent");
+        }
+    }
+
+    /// Handles the messages that arrived. Keys are installed in the order of draft-porfiri-tsvwg-sctp-dtls-handshake §6.1 and §6.2.
+    ///
+    /// # Panics
+    /// If a key is of the wrong epoch.
+    pub fn handle(&mut self, now: Timestamp, manager: &mut KeyManager<'_>) {
+        let Some(agreement) = manager.agreement().cloned() else {
+            return;
+        };
+        while let Some((part, protected)) = manager.recv(now) {
+            let bytes = Bytes::from(part.payload.pieces().concat());
+            self.messages.push((bytes.clone(), protected));
+            let [epoch, message] = bytes[..] else {
+                manager.fail(now, "a message that nobody sends");
+                return;
+            };
+            let number = u64::from(epoch);
+            let (own, peer) = (agreement.role, agreement.role.other());
+            let receiving = self.key(&agreement, peer, number);
+            let sending = self.key(&agreement, own, number);
+            let answer = match message {
+                HELLO => {
+                    manager
+                        .install_receiving(number, receiving)
+                        .expect("the next epoch");
+                    Some(KEYS)
+                }
+                KEYS => {
+                    manager
+                        .install_receiving(number, receiving)
+                        .expect("the next epoch");
+                    Some(FINISHED)
+                }
+                FINISHED => {
+                    manager.install_sending(number, sending).expect("the next epoch");
+                    if number == FIRST_EPOCH {
+                        manager.require(now);
+                    }
+                    Some(ESTABLISHED)
+                }
+                ESTABLISHED if protected => {
+                    manager.install_sending(number, sending).expect("the next epoch");
+                    if number == FIRST_EPOCH {
+                        manager.require(now);
+                    }
+                    None
+                }
+                _ => {
+                    manager.fail(now, "a message that nobody sends");
+                    None
+                }
+            };
+            if let Some(answer) = answer {
+                // The association may have ended.
+                let _ = manager.send(now, Bytes::from(vec![epoch, answer]));
+            }
+        }
+    }
+}
