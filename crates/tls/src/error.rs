@@ -1,0 +1,57 @@
+//! The errors of keys, certificates and settings.
+
+/// Why a certificate with its key cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IdentityError {
+    /// The text has no certificate in PEM form.
+    #[error("no certificate (PEM: BEGIN CERTIFICATE) is in the text")]
+    NoCertificate,
+    /// The text has no private key in PEM form.
+    #[error("no private key (PEM: BEGIN PRIVATE KEY) is in the text")]
+    NoKey,
+    /// The key is not of a supported kind, or does not belong to the certificate.
+    #[error("the key cannot be used with the certificate: {0}")]
+    Key(String),
+}
+
+/// Why a file of keys cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyFileError {
+    /// The text is no private key of `keygen`.
+    #[error("this is no private key that `anabranch keygen` wrote")]
+    NotAKey,
+    /// A line is no public key.
+    #[error("line {line} is no public key: `anabranch keygen` writes 44 characters of base64")]
+    Line {
+        /// The number of the line, from 1.
+        line: usize,
+    },
+    /// There are no keys in the text.
+    #[error("there is no public key in the file")]
+    Empty,
+    /// The system gave no random numbers.
+    #[error("no key could be made")]
+    Random,
+}
+
+/// Why the settings cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// Certificates of authorities cannot be used.
+    #[error("the certificates of the authorities cannot be used: {0}")]
+    Authorities(String),
+    /// The name of the peer is no name.
+    #[error("{0:?} is no name of a host")]
+    Name(String),
+    /// A peer with a certificate cannot be known by a public key, nor the reverse.
+    #[error(
+        "public keys of peers need a key pair of `keygen` here, and certificates of peers need a certificate"
+    )]
+    Mixed,
+    /// The TLS library refuses the settings.
+    #[error("TLS: {0}")]
+    Tls(String),
+}

@@ -1,0 +1,37 @@
+//! Keys for protected packets: TLS 1.3 handshakes in SCTP user messages (draft-porfiri-tsvwg-sctp-dtls-handshake), and the DTLS 1.3 records
+//! of the packets (draft-ietf-tsvwg-sctp-dtls-chunk, RFC 9147), without socket or thread.
+//!
+//! [`KeyManagement`] is the key management of one association: it takes the messages of the peer and the time, and returns [`Action`]s for
+//! the driver, which sends messages and installs keys in the core. `rustls` does the work of TLS, and `aws-lc-rs` that of the records.
+//!
+//! Both endpoints show who they are: [`Identity`] is a certificate with its key, or a key pair alone (raw public keys, RFC 7250). [`Trust`]
+//! says which peers are accepted.
+
+mod error;
+mod exporter;
+mod fingerprint;
+mod identity;
+mod key_file;
+mod manager;
+mod message;
+mod peer;
+mod record;
+mod settings;
+mod suite;
+mod trust;
+mod verifier;
+
+pub use error::{IdentityError, KeyFileError, SettingsError};
+pub use exporter::{KeyKind, exporter_context};
+pub use fingerprint::{Fingerprint, FingerprintError};
+pub use identity::Identity;
+pub use key_file::{PublicKey, SecretKey, read_public_keys};
+pub use manager::{Action, KeyManagement};
+pub use peer::PeerIdentity;
+pub use record::DtlsKey;
+pub use settings::TlsSettings;
+pub use suite::Suite;
+pub use trust::Trust;
+
+/// The identifier of this key management method (draft-porfiri-tsvwg-sctp-dtls-handshake §9.1).
+pub const METHOD: u8 = 192;

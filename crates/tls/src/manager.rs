@@ -1,0 +1,427 @@
+//! The key management of one association: the first handshake, rekeying, and the keys that the driver installs
+//! (draft-porfiri-tsvwg-sctp-dtls-handshake §6).
+
+use core::mem;
+use core::time::Duration;
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use anabranch_proto::{Agreement, FIRST_EPOCH, KeyRole, KeyUsage, RecordKey, Timestamp};
+use bytes::Bytes;
+use rustls::Connection;
+
+use crate::METHOD;
+use crate::exporter::export;
+use crate::message::{Message, is_client_hello};
+use crate::peer::PeerIdentity;
+use crate::settings::TlsSettings;
+use crate::suite::Suite;
+
+/// How long a handshake may take. SCTP retransmits its messages.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(60);
+
+/// How long a handshake waits after one that failed, while the keys in use are still good.
+const RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// How many handshakes in a row may fail while an association lasts.
+const MOST_FAILURES: u32 = 3;
+
+/// How long keys of the epoch before are kept (§6.2.3): one maximum segment lifetime if the peer uses the new keys.
+const DRAIN: Duration = Duration::from_secs(120);
+
+/// The same if nothing shows yet that the peer has them: as long as SCTP may retransmit the message that tells the peer.
+const LONG_DRAIN: Duration = Duration::from_secs(303);
+
+/// The most bytes of a message of the peer: a handshake with a chain of certificates is far shorter.
+const MOST_MESSAGE: usize = 1 << 16;
+
+/// The most messages of the peer in one handshake.
+const MOST_MESSAGES: u32 = 64;
+
+/// The driver does these, in their order.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Action {
+    /// Send this message ([`anabranch_proto::KeyManager::send`]).
+    Send(Bytes),
+    /// Install this key for packets of the peer ([`anabranch_proto::KeyManager::install_receiving`]).
+    InstallReceiving(u64, Box<dyn RecordKey>),
+    /// Encrypt with this key ([`anabranch_proto::KeyManager::install_sending`]).
+    InstallSending(u64, Box<dyn RecordKey>),
+    /// Forget the key of this epoch for packets of the peer ([`anabranch_proto::KeyManager::remove_receiving`]).
+    RemoveReceiving(u64),
+    /// Accept protected packets alone ([`anabranch_proto::KeyManager::require`]).
+    Require,
+    /// End the association ([`anabranch_proto::KeyManager::fail`]).
+    Fail(Cow<'static, str>),
+}
+
+/// The key management of one association: see the [crate's documentation](crate).
+#[derive(Debug)]
+pub struct KeyManagement {
+    settings: TlsSettings,
+    agreement: Agreement,
+    /// The epoch of the keys in use; `None` before the first.
+    epoch: Option<u64>,
+    handshake: Option<Handshake>,
+    suite: Option<Suite>,
+    peer: Option<PeerIdentity>,
+    /// When the next handshake begins.
+    rekey_at: Timestamp,
+    /// Keys of the epoch before, and when they are forgotten.
+    draining: Option<(u64, Timestamp)>,
+    failures: u32,
+    failed: bool,
+    actions: VecDeque<Action>,
+}
+
+/// A handshake.
+struct Handshake {
+    epoch: u64,
+    role: KeyRole,
+    tls: Connection,
+    deadline: Timestamp,
+    messages: u32,
+    /// The client's key, which it uses when the server says that it has the other one.
+    waiting: Option<Box<dyn RecordKey>>,
+}
+
+impl core::fmt::Debug for Handshake {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Handshake")
+            .field("epoch", &self.epoch)
+            .field("role", &self.role)
+            .finish_non_exhaustive()
+    }
+}
+
+impl KeyManagement {
+    /// Begins: the client sends its first message. `agreement` is the result of set-up.
+    #[must_use]
+    pub fn new(now: Timestamp, settings: TlsSettings, agreement: Agreement) -> Self {
+        let role = agreement.role;
+        let supported = agreement.method == METHOD;
+        let mut management = Self {
+            settings,
+            agreement,
+            epoch: None,
+            handshake: None,
+            suite: None,
+            peer: None,
+            rekey_at: Timestamp::MAX,
+            draining: None,
+            failures: 0,
+            failed: false,
+            actions: VecDeque::new(),
+        };
+        if supported {
+            management.begin(now, role);
+        } else {
+            management.fail("the key management method is not TLS 1.3");
+        }
+        management
+    }
+
+    /// The next action, if there is one.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The certificate or key of the peer in the first handshake; all further ones showed the same.
+    #[must_use]
+    pub fn peer(&self) -> Option<&PeerIdentity> {
+        self.peer.as_ref().filter(|_| self.epoch.is_some())
+    }
+
+    /// The epoch of the keys in use.
+    #[must_use]
+    pub fn epoch(&self) -> Option<u64> {
+        self.epoch
+    }
+
+    /// The cipher suite of the keys in use.
+    #[must_use]
+    pub fn suite(&self) -> Option<Suite> {
+        self.suite
+    }
+
+    /// When [`KeyManagement::handle_timeout`] is to be called.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        let handshake = self.handshake.as_ref().map(|handshake| handshake.deadline);
+        let draining = self.draining.map(|(_, until)| until);
+        let rekey = Some(self.rekey_at).filter(|at| self.handshake.is_none() && *at != Timestamp::MAX);
+        [handshake, draining, rekey].into_iter().flatten().min()
+    }
+
+    /// The time of [`KeyManagement::poll_timeout`] has come.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        if let Some((epoch, _)) = self.draining.take_if(|(_, until)| *until <= now) {
+            self.actions.push_back(Action::RemoveReceiving(epoch));
+        }
+        if self
+            .handshake
+            .as_ref()
+            .is_some_and(|handshake| handshake.deadline <= now)
+        {
+            self.give_up(now, "the handshake took too long".into());
+        }
+        if self.rekey_at <= now {
+            self.rekey(now);
+        }
+    }
+
+    /// Begins a rekeying, unless a handshake has begun and not ended (§6.2).
+    pub fn rekey(&mut self, now: Timestamp) {
+        if self.handshake.is_none() && self.epoch.is_some() && !self.failed {
+            self.begin(now, KeyRole::Client);
+        }
+    }
+
+    /// The keys in use were used so often: half of the limit begins a rekeying.
+    pub fn handle_usage(&mut self, now: Timestamp, usage: KeyUsage) {
+        let limits = self.suite.map(Suite::limits);
+        let often = |limits: anabranch_proto::KeyLimits| {
+            usage.sealed >= limits.sealed / 2
+                || usage.opened >= limits.sealed / 2
+                || usage.failed >= limits.failed / 2
+        };
+        if limits.is_some_and(often) && self.rekey_at > now && self.failures == 0 {
+            self.rekey(now);
+        }
+    }
+
+    /// A message of the peer arrived, in a protected packet or in clear.
+    pub fn handle_message(&mut self, now: Timestamp, message: &Bytes, protected: bool) {
+        if self.failed {
+            return;
+        }
+        let decoded = Some(message).filter(|message| message.len() <= MOST_MESSAGE);
+        match decoded.and_then(Message::decode) {
+            Some((epoch, Message::Records(records))) => self.on_records(now, epoch, &records, protected),
+            Some((epoch, Message::Established)) => self.on_established(now, epoch, protected),
+            // After the first keys, nobody but the peer can send messages: one of an unknown type may be of a later version.
+            None if self.epoch.is_some() => {}
+            None => self.fail("a message of the peer is malformed"),
+        }
+    }
+
+    fn on_records(&mut self, now: Timestamp, epoch: u8, records: &Bytes, protected: bool) {
+        let next = self.next_epoch();
+        // A message of a handshake that has ended, such as its close_notify.
+        if epoch != low(next) {
+            return;
+        }
+        if let Some(handshake) = &self.handshake {
+            // Both began: the handshake of the endpoint with the role of the client goes on (§6.2.4).
+            let crosses = handshake.role == KeyRole::Client && is_client_hello(records);
+            if crosses && self.agreement.role == KeyRole::Client {
+                return;
+            }
+            if crosses {
+                self.handshake = None;
+            }
+        }
+        if self.handshake.is_none() {
+            if !is_client_hello(records) {
+                return;
+            }
+            self.begin(now, KeyRole::Server);
+        }
+        self.feed(now, records, protected);
+    }
+
+    /// The epoch of the present handshake, or of the next one.
+    fn next_epoch(&self) -> u64 {
+        self.epoch.map_or(FIRST_EPOCH, |epoch| epoch + 1)
+    }
+
+    fn begin(&mut self, now: Timestamp, role: KeyRole) {
+        let tls = match role {
+            KeyRole::Client => self.settings.connect(),
+            KeyRole::Server => self.settings.accept(),
+        };
+        match tls {
+            Ok(tls) => {
+                self.handshake = Some(Handshake {
+                    epoch: self.next_epoch(),
+                    role,
+                    tls,
+                    deadline: now + HANDSHAKE_TIME,
+                    messages: 0,
+                    waiting: None,
+                });
+                self.rekey_at = Timestamp::MAX;
+                self.flush();
+            }
+            Err(error) => self.give_up(now, error.to_string().into()),
+        }
+    }
+
+    /// Gives records to the handshake.
+    fn feed(&mut self, now: Timestamp, mut records: &[u8], protected: bool) {
+        let Some(handshake) = &mut self.handshake else {
+            return;
+        };
+        handshake.messages += 1;
+        let finished = handshake.waiting.is_some();
+        if handshake.messages > MOST_MESSAGES {
+            self.fail("the handshake of the peer has too many messages");
+            return;
+        }
+        while !records.is_empty() {
+            let read = handshake.tls.read_tls(&mut records);
+            let error = match read.map(|_| handshake.tls.process_new_packets()) {
+                Ok(Ok(_)) => continue,
+                Ok(Err(error)) => error.to_string(),
+                Err(error) => error.to_string(),
+            };
+            // The alert.
+            self.flush();
+            let whose = if error.starts_with("received fatal alert") {
+                "the peer refused the handshake"
+            } else {
+                "this side refused the peer"
+            };
+            self.give_up(now, format!("{whose}: {error}").into());
+            return;
+        }
+        if finished && !protected {
+            // In clear, nothing but an alert follows the last message of the server.
+            self.fail("a message of the peer came when none was due");
+        } else if handshake.tls.is_handshaking() || finished {
+            self.flush();
+        } else {
+            self.complete(now);
+        }
+    }
+
+    /// The handshake is complete on this side: the keys are there.
+    fn complete(&mut self, now: Timestamp) {
+        let Some(handshake) = &mut self.handshake else {
+            return;
+        };
+        let (epoch, role) = (handshake.epoch, handshake.role);
+        let certificates = handshake.tls.peer_certificates().unwrap_or_default();
+        let Some(peer) = PeerIdentity::of(certificates, self.settings.is_raw()) else {
+            self.fail("the peer showed no certificate");
+            return;
+        };
+        if self.peer.as_ref().is_some_and(|known| !known.is_same(&peer)) {
+            self.fail("the peer showed another certificate than before");
+            return;
+        }
+        let keys = (
+            export(&handshake.tls, role.other(), &self.agreement),
+            export(&handshake.tls, role, &self.agreement),
+        );
+        let (Some(receiving), Some(sending)) = keys else {
+            self.fail("no keys can be exported");
+            return;
+        };
+        self.peer = Some(peer);
+        self.suite = handshake.tls.negotiated_cipher_suite().and_then(Suite::of);
+        self.actions
+            .push_back(Action::InstallReceiving(epoch, Box::new(receiving)));
+        match role {
+            // The last messages of the client leave with the former keys, or in clear.
+            KeyRole::Client => {
+                handshake.waiting = Some(Box::new(sending));
+                handshake.tls.send_close_notify();
+                self.flush();
+            }
+            KeyRole::Server => {
+                handshake.tls.send_close_notify();
+                self.actions
+                    .push_back(Action::InstallSending(epoch, Box::new(sending)));
+                if epoch == FIRST_EPOCH {
+                    self.actions.push_back(Action::Require);
+                }
+                self.flush();
+                self.send(epoch, &Message::Established);
+                self.establish(now, epoch, LONG_DRAIN);
+            }
+        }
+    }
+
+    /// The server protects its packets: the client does the same from now on.
+    fn on_established(&mut self, now: Timestamp, epoch: u8, protected: bool) {
+        let waits = self
+            .handshake
+            .as_mut()
+            .filter(|handshake| low(handshake.epoch) == epoch);
+        let sending = waits.and_then(|handshake| Some((handshake.epoch, handshake.waiting.take()?)));
+        match sending {
+            Some((epoch, key)) if protected => {
+                self.actions.push_back(Action::InstallSending(epoch, key));
+                if epoch == FIRST_EPOCH {
+                    self.actions.push_back(Action::Require);
+                }
+                self.establish(now, epoch, DRAIN);
+            }
+            None if self.epoch.is_some() => {}
+            _ => self.fail("the peer says in clear that it protects its packets"),
+        }
+    }
+
+    /// The keys of this epoch are in use. Those of the epoch before are forgotten after a time.
+    fn establish(&mut self, now: Timestamp, epoch: u64, drain: Duration) {
+        self.handshake = None;
+        self.failures = 0;
+        self.rekey_at = now + self.settings.rekey_time();
+        if let Some((older, _)) = self.draining.take() {
+            self.actions.push_back(Action::RemoveReceiving(older));
+        }
+        if let Some(former) = mem::replace(&mut self.epoch, Some(epoch)) {
+            self.draining = Some((former, now + drain));
+        }
+    }
+
+    fn send(&mut self, epoch: u64, message: &Message) {
+        self.actions.push_back(Action::Send(message.encode(epoch)));
+    }
+
+    /// Sends the records that the handshake has ready.
+    fn flush(&mut self) {
+        let Some(handshake) = &mut self.handshake else {
+            return;
+        };
+        let mut records = Vec::new();
+        while handshake.tls.wants_write() {
+            // A vector takes everything.
+            if handshake.tls.write_tls(&mut records).is_err() {
+                break;
+            }
+        }
+        let epoch = handshake.epoch;
+        if !records.is_empty() {
+            self.send(epoch, &Message::Records(records.into()));
+        }
+    }
+
+    /// A handshake failed. The first one ends the association; a later one is tried again while the keys in use are good (§7). After the
+    /// client has its keys, the peer may use them too, so that there is no way back.
+    fn give_up(&mut self, now: Timestamp, why: Cow<'static, str>) {
+        let handshake = self.handshake.take();
+        let has_keys = handshake.is_some_and(|handshake| handshake.waiting.is_some());
+        self.failures += 1;
+        if self.epoch.is_none() || has_keys || self.failures > MOST_FAILURES {
+            self.fail(why);
+        } else {
+            self.rekey_at = now + RETRY_AFTER;
+        }
+    }
+
+    fn fail(&mut self, why: impl Into<Cow<'static, str>>) {
+        self.failed = true;
+        self.handshake = None;
+        self.draining = None;
+        self.rekey_at = Timestamp::MAX;
+        self.actions.push_back(Action::Fail(why.into()));
+    }
+}
+
+/// The bits of an epoch in a message.
+fn low(epoch: u64) -> u8 {
+    epoch as u8 & 0x7F
+}

@@ -1,0 +1,105 @@
+//! Owns the settings of key management, and the TLS configurations that they result in.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use rustls::client::AlwaysResolvesClientRawPublicKeys;
+use rustls::pki_types::ServerName;
+use rustls::server::AlwaysResolvesServerRawPublicKeys;
+use rustls::sign::SingleCertAndKey;
+use rustls::version::TLS13;
+use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
+
+use crate::error::SettingsError;
+use crate::identity::{Identity, provider};
+use crate::trust::Trust;
+use crate::verifier::PeerVerifier;
+
+/// How an endpoint shows itself, which peers it accepts, and when keys are replaced. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct TlsSettings {
+    client: Arc<ClientConfig>,
+    server: Arc<ServerConfig>,
+    raw: bool,
+    rekey_after: Duration,
+}
+
+impl TlsSettings {
+    /// Settings of an endpoint that shows `identity` and accepts the peers of `trust`. Keys are replaced after an hour, or when half of
+    /// the records that they may encrypt were sent.
+    ///
+    /// # Errors
+    /// See [`SettingsError`].
+    pub fn new(identity: &Identity, trust: &Trust) -> Result<Self, SettingsError> {
+        let raw = trust.is_raw().unwrap_or(identity.is_raw);
+        if raw != identity.is_raw {
+            return Err(SettingsError::Mixed);
+        }
+        let provider = provider();
+        let verifier = Arc::new(PeerVerifier::new(trust, raw, &provider)?);
+        let tls = |error: rustls::Error| SettingsError::Tls(error.to_string());
+        let key = identity.key.clone();
+        let client = ClientConfig::builder_with_provider(provider.clone());
+        let client = client.with_protocol_versions(&[&TLS13]).map_err(tls)?;
+        let client = client
+            .dangerous()
+            .with_custom_certificate_verifier(verifier.clone());
+        let mut client = if raw {
+            client.with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(key.clone())))
+        } else {
+            client.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key.clone())))
+        };
+        // Each handshake proves who the peer is, and the names of the endpoints are not told to strangers.
+        client.resumption = rustls::client::Resumption::disabled();
+        client.enable_sni = false;
+        let server = ServerConfig::builder_with_provider(provider);
+        let server = server.with_protocol_versions(&[&TLS13]).map_err(tls)?;
+        let server = server.with_client_cert_verifier(verifier);
+        let mut server = if raw {
+            server.with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(key)))
+        } else {
+            server.with_cert_resolver(Arc::new(SingleCertAndKey::from(key)))
+        };
+        server.send_tls13_tickets = 0;
+        Ok(Self {
+            client: Arc::new(client),
+            server: Arc::new(server),
+            raw,
+            rekey_after: Duration::from_secs(3600),
+        })
+    }
+
+    /// Replaces the keys after this time. Default one hour, the longest that the draft recommends; at least one second.
+    #[must_use]
+    pub fn rekey_after(mut self, time: Duration) -> Self {
+        self.rekey_after = time.max(Duration::from_secs(1));
+        self
+    }
+
+    /// Logs the secrets of handshakes.
+    #[cfg(test)]
+    pub(crate) fn with_key_log(mut self, log: Arc<dyn rustls::KeyLog>) -> Self {
+        Arc::make_mut(&mut self.client).key_log = log;
+        self
+    }
+
+    pub(crate) fn rekey_time(&self) -> Duration {
+        self.rekey_after
+    }
+
+    /// Whether peers show public keys in place of certificates.
+    pub(crate) fn is_raw(&self) -> bool {
+        self.raw
+    }
+
+    pub(crate) fn connect(&self) -> Result<rustls::Connection, rustls::Error> {
+        // The name is not sent; the verifier has the name that the peer must have.
+        let name =
+            ServerName::try_from("peer.invalid").map_err(|_| rustls::Error::General("a name".to_owned()))?;
+        Ok(ClientConnection::new(self.client.clone(), name)?.into())
+    }
+
+    pub(crate) fn accept(&self) -> Result<rustls::Connection, rustls::Error> {
+        Ok(ServerConnection::new(self.server.clone())?.into())
+    }
+}

@@ -1,0 +1,365 @@
+//! Two key managements that exchange messages, without SCTP between them: who is accepted, rekeying, attacks on the handshake.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use anabranch_proto::{Agreement, KeyRole, KeyUsage, RecordKey, Timestamp};
+use anabranch_tls::{
+    Action, Fingerprint, Identity, KeyManagement, PeerIdentity, SecretKey, TlsSettings, Trust,
+};
+use bytes::Bytes;
+
+const ALICE: (&str, &str) = (
+    include_str!("certificates/alice.pem"),
+    include_str!("certificates/alice.key"),
+);
+const BOB: (&str, &str) = (
+    include_str!("certificates/bob.pem"),
+    include_str!("certificates/bob.key"),
+);
+const EXPIRED: (&str, &str) = (
+    include_str!("certificates/expired.pem"),
+    include_str!("certificates/expired.key"),
+);
+const MALLORY: (&str, &str) = (
+    include_str!("certificates/mallory.pem"),
+    include_str!("certificates/mallory.key"),
+);
+const AUTHORITY: &str = include_str!("certificates/authority.pem");
+
+fn certified((certificate, key): (&str, &str)) -> Identity {
+    Identity::from_pem(certificate, key).unwrap()
+}
+
+fn by_authority(who: (&str, &str), name: Option<&str>) -> TlsSettings {
+    TlsSettings::new(&certified(who), &Trust::authorities(AUTHORITY, name).unwrap()).unwrap()
+}
+
+fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_millis(1000 * seconds)
+}
+
+/// One end: its key management, and what a driver would have done.
+struct End {
+    keys: KeyManagement,
+    sending: Option<(u64, Box<dyn RecordKey>)>,
+    receiving: Vec<(u64, Box<dyn RecordKey>)>,
+    required: bool,
+    failed: Option<String>,
+    /// Messages to the peer, and whether they leave protected.
+    out: VecDeque<(Bytes, bool)>,
+}
+
+impl End {
+    fn new(settings: &TlsSettings, role: KeyRole) -> Self {
+        let agreement = Agreement {
+            role,
+            method: anabranch_tls::METHOD,
+            client: Bytes::from_static(b"client"),
+            server: Bytes::from_static(b"server"),
+        };
+        Self::with(settings, agreement)
+    }
+
+    fn with(settings: &TlsSettings, agreement: Agreement) -> Self {
+        let mut end = Self {
+            keys: KeyManagement::new(at(0), settings.clone(), agreement),
+            sending: None,
+            receiving: Vec::new(),
+            required: false,
+            failed: None,
+            out: VecDeque::new(),
+        };
+        end.act();
+        end
+    }
+
+    fn act(&mut self) {
+        while let Some(action) = self.keys.poll_action() {
+            match action {
+                Action::Send(message) => self.out.push_back((message, self.sending.is_some())),
+                Action::InstallReceiving(epoch, key) => self.receiving.push((epoch, key)),
+                Action::InstallSending(epoch, key) => self.sending = Some((epoch, key)),
+                Action::RemoveReceiving(epoch) => self.receiving.retain(|(one, _)| *one != epoch),
+                Action::Require => self.required = true,
+                Action::Fail(why) => self.failed = Some(why.into_owned()),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn take(&mut self, now: Timestamp, (message, protected): &(Bytes, bool)) {
+        self.keys.handle_message(now, message, *protected);
+        self.act();
+    }
+
+    fn epochs(&self) -> Vec<u64> {
+        self.receiving.iter().map(|(epoch, _)| *epoch).collect()
+    }
+}
+
+/// Passes messages until there are none.
+fn exchange(now: Timestamp, ends: &mut [End; 2]) {
+    let [a, b] = ends;
+    while !a.out.is_empty() || !b.out.is_empty() {
+        for message in std::mem::take(&mut a.out) {
+            b.take(now, &message);
+        }
+        for message in std::mem::take(&mut b.out) {
+            a.take(now, &message);
+        }
+    }
+}
+
+fn pair(client: &TlsSettings, server: &TlsSettings) -> [End; 2] {
+    let mut ends = [
+        End::new(client, KeyRole::Client),
+        End::new(server, KeyRole::Server),
+    ];
+    exchange(at(0), &mut ends);
+    ends
+}
+
+/// Whether both ends have keys, each for the packets of the other.
+fn agree(ends: &[End; 2]) -> bool {
+    let passes = |from: &End, to: &End| {
+        let Some((epoch, sending)) = &from.sending else {
+            return false;
+        };
+        let receiving = to.receiving.iter().find(|(one, _)| one == epoch);
+        let mut content = *b"data";
+        let tag = sending.seal(1, [1, 2, 3], &mut content).unwrap();
+        let record = [&content[..], &tag].concat();
+        receiving.is_some_and(|(_, key)| key.open(1, [1, 2, 3], &record, &mut content) && content == *b"data")
+    };
+    passes(&ends[0], &ends[1]) && passes(&ends[1], &ends[0]) && ends.iter().all(|end| end.required)
+}
+
+fn no_keys(ends: &[End; 2]) -> bool {
+    ends.iter().all(|end| !end.required && end.sending.is_none())
+}
+
+#[test]
+fn certificates_of_an_authority() {
+    let ends = pair(
+        &by_authority(ALICE, Some("bob.example")),
+        &by_authority(BOB, None),
+    );
+    assert!(agree(&ends));
+    let fingerprint = certified(BOB).fingerprint();
+    assert_eq!(
+        ends[0].keys.peer().and_then(PeerIdentity::fingerprint),
+        fingerprint
+    );
+    assert_eq!(ends[0].epochs(), [3]);
+    // An address is a name too, and the endpoint that was connected to may demand one as well.
+    assert!(agree(&pair(
+        &by_authority(ALICE, Some("127.0.0.1")),
+        &by_authority(BOB, Some("alice.example"))
+    )));
+}
+
+/// Neither end gets keys if one refuses, and both say who refused.
+#[test]
+fn other_certificates_are_refused() {
+    let good = by_authority(BOB, None);
+    for (client, server, who) in [
+        (by_authority(ALICE, Some("carol.example")), good.clone(), 0),
+        (by_authority(ALICE, None), by_authority(EXPIRED, None), 0),
+        (by_authority(ALICE, None), by_authority(MALLORY, None), 0),
+        (by_authority(MALLORY, None), good.clone(), 1),
+        (by_authority(EXPIRED, None), good.clone(), 1),
+        (
+            by_authority(ALICE, None),
+            by_authority(BOB, Some("carol.example")),
+            1,
+        ),
+    ] {
+        let ends = pair(&client, &server);
+        assert!(no_keys(&ends));
+        let why = |end: usize| ends[end].failed.clone().unwrap_or_default();
+        assert!(why(who).contains("this side refused"), "{}", why(who));
+        assert!(why(1 - who).contains("the peer refused"), "{}", why(1 - who));
+    }
+}
+
+#[test]
+fn fingerprints_accept_one_certificate() {
+    let pinned = |who, of| {
+        let fingerprint = certified(of).fingerprint().unwrap();
+        TlsSettings::new(&certified(who), &Trust::fingerprints([fingerprint])).unwrap()
+    };
+    // Names and dates are not checked.
+    assert!(agree(&pair(&pinned(ALICE, EXPIRED), &pinned(EXPIRED, ALICE))));
+    assert!(no_keys(&pair(&pinned(ALICE, EXPIRED), &pinned(BOB, ALICE))));
+    let text = certified(BOB).fingerprint().unwrap().to_string();
+    assert_eq!(text.parse::<Fingerprint>().unwrap().to_string(), text);
+    assert!("AB:CD".parse::<Fingerprint>().is_err());
+}
+
+#[test]
+fn public_keys_without_certificates() {
+    let [alice, bob, mallory] = [0; 3].map(|_| SecretKey::generate().unwrap());
+    let settings = |own: &SecretKey, peer: &SecretKey| {
+        TlsSettings::new(
+            &Identity::from_key(own).unwrap(),
+            &Trust::public_keys([peer.public()]),
+        )
+        .unwrap()
+    };
+    let ends = pair(&settings(&alice, &bob), &settings(&bob, &alice));
+    assert!(agree(&ends));
+    assert_eq!(ends[1].keys.peer(), Some(&PeerIdentity::Key(alice.public())));
+    assert!(no_keys(&pair(&settings(&mallory, &bob), &settings(&bob, &alice))));
+    assert!(no_keys(&pair(
+        &settings(&alice, &bob),
+        &settings(&mallory, &alice)
+    )));
+    // One end with certificates, the other without.
+    assert!(no_keys(&pair(&settings(&alice, &bob), &by_authority(BOB, None))));
+    let mixed = TlsSettings::new(
+        &Identity::from_key(&alice).unwrap(),
+        &Trust::authorities(AUTHORITY, None).unwrap(),
+    );
+    assert!(mixed.is_err());
+}
+
+/// The parameters of set-up are part of the keys: a change of one gives other keys.
+#[test]
+fn a_changed_parameter_gives_other_keys() {
+    let settings = by_authority(ALICE, None);
+    let agreement = |role, client: &'static [u8]| Agreement {
+        role,
+        method: anabranch_tls::METHOD,
+        client: Bytes::from_static(client),
+        server: Bytes::from_static(b"server"),
+    };
+    let mut ends = [
+        End::with(&settings, agreement(KeyRole::Client, b"client")),
+        End::with(&settings, agreement(KeyRole::Server, b"changed")),
+    ];
+    exchange(at(0), &mut ends);
+    assert!(!agree(&ends));
+}
+
+#[test]
+fn rekeying_by_time_by_use_and_from_both_sides_at_once() {
+    let settings = by_authority(ALICE, None).rekey_after(Duration::from_secs(100));
+    let mut ends = pair(&settings, &by_authority(BOB, None));
+    assert_eq!(ends[0].keys.poll_timeout(), Some(at(100)));
+    ends[0].keys.handle_timeout(at(100));
+    ends[0].act();
+    exchange(at(100), &mut ends);
+    assert!(agree(&ends));
+    for end in &ends {
+        assert_eq!(end.keys.epoch(), Some(4));
+        assert_eq!(end.epochs(), [3, 4], "packets in flight are still decrypted");
+    }
+    // The older keys are forgotten after a time.
+    for end in &mut ends {
+        end.keys.handle_timeout(at(100 + 303));
+        end.act();
+        end.out.clear();
+        assert_eq!(end.epochs(), [4]);
+    }
+    let mut ends = pair(&settings, &by_authority(BOB, None));
+    for (epoch, who) in [(4, [1, 0]), (5, [0, 1]), (6, [0, 0]), (7, [1, 1])] {
+        let usage = KeyUsage {
+            sealed: 1 << 23,
+            ..KeyUsage::default()
+        };
+        for end in who {
+            ends[end].keys.handle_usage(at(1), usage);
+            ends[end].act();
+        }
+        exchange(at(1), &mut ends);
+        assert!(agree(&ends), "{epoch}");
+        assert!(ends.iter().all(|end| end.keys.epoch() == Some(epoch)));
+    }
+}
+
+/// A rekeying that fails is tried again while the keys are good.
+#[test]
+fn a_failed_rekeying_is_tried_again() {
+    let mut ends = pair(&by_authority(ALICE, None), &by_authority(BOB, None));
+    for attempt in 0..3 {
+        let now = at(100 + 1000 * attempt);
+        ends[0].keys.rekey(now);
+        ends[0].act();
+        // The peer's answer never comes.
+        ends[0].out.clear();
+        assert_eq!(ends[0].keys.poll_timeout(), Some(now + Duration::from_secs(60)));
+        ends[0].keys.handle_timeout(now + Duration::from_secs(60));
+        ends[0].act();
+        assert_eq!(ends[0].failed, None);
+        assert_eq!(ends[0].keys.poll_timeout(), Some(now + Duration::from_secs(120)));
+    }
+    let now = at(5000);
+    ends[0].keys.handle_timeout(now);
+    ends[0].act();
+    exchange(now, &mut ends);
+    assert!(agree(&ends) && ends[0].keys.epoch() == Some(4));
+}
+
+#[test]
+fn the_first_handshake_must_not_fail_or_last() {
+    let settings = by_authority(ALICE, None);
+    let mut client = End::new(&settings, KeyRole::Client);
+    client.keys.handle_timeout(at(60));
+    client.act();
+    assert!(client.failed.unwrap().contains("too long"));
+    for message in [
+        &b""[..],
+        b"\x03",
+        b"\x83\x02",
+        b"\x83\x01",
+        b"\x03\x17\x03\x03\x00\x01\x00",
+    ] {
+        let mut client = End::new(&settings, KeyRole::Client);
+        client.take(at(1), &(Bytes::from_static(message), false));
+        assert!(client.failed.is_some(), "{message:?}");
+    }
+}
+
+/// Messages that are cut, changed or reordered give no keys, and never a panic.
+#[test]
+fn changed_messages_give_no_keys() {
+    let settings = by_authority(ALICE, None);
+    for place in (0..400).step_by(7) {
+        for direction in 0..2 {
+            let mut ends = [
+                End::new(&settings, KeyRole::Client),
+                End::new(&settings, KeyRole::Server),
+            ];
+            for _ in 0..4 {
+                for from in 0..2 {
+                    for (message, protected) in std::mem::take(&mut ends[from].out) {
+                        let mut bytes = message.to_vec();
+                        if from == direction && place + 1 < bytes.len() {
+                            bytes[place + 1] ^= 0x20;
+                        }
+                        ends[1 - from].take(at(0), &(bytes.into(), protected));
+                    }
+                }
+            }
+            assert!(!agree(&ends), "{place}");
+        }
+    }
+}
+
+/// After the last message of the server, nothing more arrives in clear: an attacker cannot say for the server that it protects its packets.
+#[test]
+fn protection_is_not_believed_in_clear() {
+    let settings = by_authority(ALICE, None);
+    let mut ends = [
+        End::new(&settings, KeyRole::Client),
+        End::new(&settings, KeyRole::Server),
+    ];
+    let hello = ends[0].out.pop_front().unwrap();
+    ends[1].take(at(0), &hello);
+    for message in std::mem::take(&mut ends[1].out) {
+        ends[0].take(at(0), &message);
+    }
+    ends[0].take(at(0), &(Bytes::from_static(b"\x83\x01"), false));
+    assert!(ends[0].failed.is_some() && !ends[0].required && ends[0].sending.is_none());
+}
