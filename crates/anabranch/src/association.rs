@@ -409,6 +409,15 @@ impl Association {
         self.shared().bond.certificate()
     }
 
+    /// The certificate or public key that the peer showed, if the endpoint encrypts in DTLS chunks
+    /// ([`EndpointBuilder::secure`](crate::EndpointBuilder::secure)). It does not change while the association lasts.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn peer_identity(&self) -> Option<anabranch_tls::PeerIdentity> {
+        self.shared()
+            .read(|state| state.keys.as_ref().and_then(|keys| keys.peer().cloned()))
+    }
+
     /// The operating system's last error in sending to the peer, if no packet was sent since.
     pub(crate) fn refused(&self) -> Option<std::io::Error> {
         self.shared().with(|state, _| state.refused.take())

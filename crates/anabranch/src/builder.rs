@@ -12,6 +12,8 @@ use std::time::Duration;
 use anabranch_dtls::DtlsConfig;
 #[cfg(feature = "link")]
 use anabranch_netsim::LinkConfig;
+#[cfg(feature = "tls")]
+use anabranch_proto::ProtectionConfig;
 use anabranch_proto::{Admission, Candidate, Config, Dscp, EndpointError};
 use tokio::net::ToSocketAddrs;
 
@@ -19,6 +21,8 @@ use tokio::net::ToSocketAddrs;
 use crate::capture::Capture;
 use crate::datagram::{Transport, fit_transport};
 use crate::datagram_socket::DatagramSocket;
+#[cfg(feature = "tls")]
+use crate::driver::TlsSettings;
 #[cfg(feature = "dtls")]
 use crate::driver::fit_dtls;
 use crate::driver::{Hub, Layers, Limits, LinkPlan, OpenSocket};
@@ -78,6 +82,8 @@ pub struct EndpointBuilder {
     qlog: Option<PathBuf>,
     #[cfg(feature = "dtls")]
     dtls: Option<DtlsConfig>,
+    #[cfg(feature = "tls")]
+    tls: Option<TlsSettings>,
     seed: Option<[u8; 32]>,
     interfaces: Vec<(IpAddr, String)>,
     watches_interfaces: bool,
@@ -103,6 +109,8 @@ impl Default for EndpointBuilder {
             qlog: None,
             #[cfg(feature = "dtls")]
             dtls: None,
+            #[cfg(feature = "tls")]
+            tls: None,
             seed: None,
             interfaces: Vec::new(),
             watches_interfaces: false,
@@ -203,6 +211,29 @@ impl EndpointBuilder {
     #[cfg(feature = "dtls")]
     pub fn dtls(mut self, config: DtlsConfig) -> Self {
         self.dtls = Some(config);
+        self
+    }
+
+    /// Encrypts the packets of all associations, on every path (SCTP DTLS chunk, draft-ietf-tsvwg-sctp-dtls-chunk). The settings say how this
+    /// endpoint shows who it is, and which peers it accepts. Unlike over DTLS ([`EndpointBuilder::dtls`]), an association has several paths,
+    /// moves, and uses all extensions except authenticated chunks (RFC 4895).
+    ///
+    /// [`Endpoint::connect`] and [`Endpoint::accept`] return associations whose packets are encrypted in both directions. A peer that does
+    /// not encrypt, or that is not accepted, gets no association: the error says who refused. Captures have the packets as they are sent.
+    /// Needs the feature `tls`.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use anabranch::{Endpoint, Identity, SecretKey, TlsSettings, TlsTrust};
+    ///
+    /// let (own, peer) = (SecretKey::generate()?, SecretKey::generate()?);
+    /// let trust = TlsTrust::public_keys([peer.public()]);
+    /// let builder = Endpoint::builder().secure(TlsSettings::new(&Identity::from_key(&own)?, &trust)?);
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "tls")]
+    pub fn secure(mut self, settings: TlsSettings) -> Self {
+        self.tls = Some(settings);
         self
     }
 
@@ -393,6 +424,10 @@ impl EndpointBuilder {
         #[cfg_attr(not(feature = "dtls"), expect(unused))] addresses: usize,
     ) -> Result<(), BindError> {
         fit_transport(&mut self.config, self.transport);
+        #[cfg(feature = "tls")]
+        if self.tls.is_some() {
+            self.config.require_protection(ProtectionConfig::default());
+        }
         #[cfg(feature = "dtls")]
         if self.dtls.is_some() {
             if self.transport != Transport::Udp {
@@ -456,6 +491,10 @@ impl EndpointBuilder {
                 moves: self.watches_interfaces,
                 #[cfg(feature = "dtls")]
                 dtls: self.dtls,
+                #[cfg(feature = "tls")]
+                tls: self.tls,
+                #[cfg(not(feature = "tls"))]
+                tls: None,
             },
         );
         Ok(Endpoint::new(Arc::clone(&hub)))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "link")]
 use anabranch_netsim::{LinkConfig, LinkStats};
-use anabranch_proto::{CloseReason, ConnectOptions};
+use anabranch_proto::{CloseReason, ConnectOptions, ProtectionConfig};
 use tokio::net::ToSocketAddrs;
 
 use crate::association::Association;
@@ -88,7 +88,8 @@ impl Endpoint {
         registry.listening.retain(|&listening| listening != port);
     }
 
-    /// The next association that a peer set up; `None` once the endpoint is closed. Several tasks may wait.
+    /// The next association that a peer set up, and whose packets are encrypted if the endpoint demands it
+    /// (`EndpointBuilder::secure`); `None` once the endpoint is closed. Several tasks may wait.
     /// Cancel safe.
     pub async fn accept(&self) -> Option<Association> {
         let hub = &self.handle.hub;
@@ -97,7 +98,7 @@ impl Endpoint {
             acceptable.as_mut().enable();
             {
                 let mut registry = lock(&hub.registry);
-                if let Some(association) = registry.backlog.pop_front() {
+                if let Some(association) = registry.next_in_backlog() {
                     return Some(Association::new(association));
                 }
                 if registry.closed {
@@ -147,6 +148,9 @@ impl Endpoint {
         }
         if let Some(config) = &mut options.config {
             fit_transport(config, hub.transport);
+            if hub.tls.is_some() {
+                config.require_protection(ProtectionConfig::default());
+            }
             #[cfg(feature = "dtls")]
             if hub.has_dtls() {
                 fit_dtls(config).map_err(ConnectError::DtlsLimit)?;

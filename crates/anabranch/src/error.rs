@@ -248,6 +248,14 @@ fn in_words(causes: &Causes) -> String {
             format!("protocol violation: {:?}", String::from_utf8_lossy(&text))
         }
         Ok(Cause::OutOfResource) => "out of resource".to_owned(),
+        Ok(Cause::MissingDtlsSupport) => {
+            "it requires encryption (DTLS chunks), and this side offered none".to_owned()
+        }
+        Ok(Cause::NoCommonKeyManagement) => "it supports no key management method of this side".to_owned(),
+        Ok(Cause::IncompatibleKeyManagementRoles) => {
+            "it cannot complement the role of this side in key management".to_owned()
+        }
+        Ok(Cause::TieBreakerCollision) => "both sides drew the same tie breaker: connect again".to_owned(),
         Ok(cause) => format!("{cause:?}"),
         Err(_) => "a malformed cause".to_owned(),
     });
@@ -286,6 +294,7 @@ impl fmt::Display for Explained<'_> {
             CloseReason::StaleCookie => f.write_str("the peer's state cookie expired during the setup"),
             CloseReason::ShutdownTimedOut => f.write_str("the shutdown took too long"),
             CloseReason::ProtocolUnreachable { remote } => f.write_str(&nothing_at(remote)),
+            CloseReason::ProtectionFailed(why) => write!(f, "it is not encrypted: {why}"),
             CloseReason::LowerLayerClosed => f.write_str("the peer closed the DTLS connection"),
             CloseReason::InternalError => {
                 f.write_str("the SCTP stack of this program panicked; the message is on standard error")

@@ -115,10 +115,15 @@ pub use anabranch_proto::{
     ConnectOptions, Counters, DiscardNotice, Dscp, DscpError, EcnCodepoint, EcnPathStats, EcnState, Event,
     Extensions, HeartbeatConfig, InterleavingConfig, LossDetection, LowerLayer, MessageId, MessagePart,
     NrSackConfig, PartialReliabilityConfig, PathHeartbeats, PathId, PathMtu, PathPair, PathRequestError,
-    PathSettings, PathState, PathStats, Payload, Ppid, ReconfigurationConfig, ReconfigurationError,
-    ReconfigurationEvent, ReconfigurationRequest, ReconfigurationResult, RecoveryRules, Reliability,
-    ResetDirection, RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind, SchedulingError, SendOptions,
-    StreamConfig, StreamId, StreamSelection, StreamStats, Undelivered,
+    PathSettings, PathState, PathStats, Payload, Ppid, ProtectionStats, ReconfigurationConfig,
+    ReconfigurationError, ReconfigurationEvent, ReconfigurationRequest, ReconfigurationResult, RecoveryRules,
+    Reliability, ResetDirection, RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind, SchedulingError,
+    SendOptions, StreamConfig, StreamId, StreamSelection, StreamStats, Undelivered,
+};
+#[cfg(feature = "tls")]
+pub use anabranch_tls::{
+    Fingerprint as TlsFingerprint, Identity, IdentityError, KeyFileError, PeerIdentity, PublicKey, SecretKey,
+    SettingsError, TlsSettings, Trust as TlsTrust, read_public_keys,
 };
 pub use association::Association;
 pub use builder::EndpointBuilder;

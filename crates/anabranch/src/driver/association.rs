@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 use super::hub::Shared;
 use super::inbox::{Input, Taken};
+use super::readiness::Readiness;
 use super::sockets::OpenSocket;
 use super::state::{Aftermath, State};
 use crate::datagram::Outgoing;
@@ -192,6 +193,7 @@ impl Shared {
         if state.abandoned {
             while state.core.recv(now).is_some() {}
         }
+        state.manage_keys(now);
         // The packets to send may announce a new verification tag or address, which the answers will use.
         self.tell_endpoint(state);
         after.drive = !self.transmit(state, now);
@@ -200,7 +202,10 @@ impl Shared {
         while let Some(event) = state.core.poll_event() {
             state.on_event(event, after);
         }
-        if let Some(due) = state.core.poll_timeout()
+        if after.changed && state.keys.is_some() {
+            self.tell_ready(state);
+        }
+        if let Some(due) = state.poll_timeout()
             && state.armed.is_none_or(|armed| due < armed)
         {
             after.drive = true;
@@ -208,6 +213,20 @@ impl Shared {
         after.drive |= state.closed.is_some() && !state.gone;
         while let Some(event) = state.core.poll_trace() {
             self.hub.observers.tell(&self.watched, &event);
+        }
+    }
+
+    /// An association that waits for its keys became usable, or ended before.
+    fn tell_ready(&self, state: &State) {
+        if state.established || state.closed.is_some() {
+            let readiness = if state.established {
+                Readiness::Ready
+            } else {
+                Readiness::Over
+            };
+            if self.readiness.replace(readiness) == Readiness::Waiting {
+                self.hub.acceptable.notify_waiters();
+            }
         }
     }
 
@@ -303,14 +322,14 @@ impl Shared {
                 // `guard` has handled a panic.
                 let _ = self.guard(&mut state, &mut after, |state, after| {
                     let now = self.work(state, after);
-                    if state.core.poll_timeout().is_some_and(|due| due <= now) {
+                    if state.poll_timeout().is_some_and(|due| due <= now) {
                         state.core.handle_timeout(now);
                         self.hub.doubt_dtls(&self, state);
                     }
                     self.drain(state, now, after);
                 });
                 let full = state.blocked.and_then(|(_, batch)| self.hub.socket_for(&batch));
-                state.armed = state.core.poll_timeout();
+                state.armed = state.poll_timeout();
                 // This task is running: it waits for the timer and the full socket below, and needs no notice for them.
                 after.drive = after.again;
                 state.gone = state.closed.is_some() && full.is_none();

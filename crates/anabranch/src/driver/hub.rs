@@ -21,7 +21,9 @@ use tokio::time::Instant;
 use super::dtls_layer::{Bond, DtlsLayer, Origin};
 use super::following::Following;
 use super::inbox::{Inbox, Input, Taken};
+use super::keys::{Keys, TlsSettings};
 use super::link_layer::{LinkLayer, LinkPlan};
+use super::readiness::{Readiness, SharedReadiness};
 use super::sockets::{OpenSocket, Sockets};
 use super::state::State;
 use crate::datagram::{Datagram, Outgoing, Transport};
@@ -70,6 +72,8 @@ pub(crate) struct Hub {
     pub(super) link: Option<LinkLayer>,
     pub(crate) observers: Observers,
     pub(super) dtls: Option<DtlsLayer>,
+    /// How keys are agreed, if the packets of all associations are encrypted in DTLS chunks.
+    pub(crate) tls: Option<TlsSettings>,
     started: Instant,
     /// A new association waits for `accept`, or the endpoint is closed.
     pub(crate) acceptable: Notify,
@@ -93,6 +97,8 @@ pub(crate) struct Shared {
     /// Emptied only under the state's lock, to keep the packets in order.
     pub(super) inbox: Mutex<Inbox>,
     pub(super) max_datagrams: usize,
+    /// Whether the application may have it.
+    pub(super) readiness: SharedReadiness,
     /// The task must run: there is input or data to send, or a timer expires earlier.
     pub(super) drive: Notify,
     /// `recv` may find a message.
@@ -112,12 +118,19 @@ impl Shared {
         let max_datagrams = hub.max_datagrams();
         let sources = hub.following.sources().to_vec();
         let bond = Bond::new(core.remote_address(), origin);
+        let keys = hub.tls.as_ref().map(Keys::new);
+        let readiness = if keys.is_some() {
+            Readiness::Waiting
+        } else {
+            Readiness::Ready
+        };
         Self {
             hub,
             id,
             bond,
             watched,
-            state: Mutex::new(State::new(core, sources)),
+            state: Mutex::new(State::new(core, sources, keys)),
+            readiness: SharedReadiness::new(readiness),
             waiting: AtomicUsize::new(0),
             inbox: Mutex::default(),
             max_datagrams,
@@ -151,6 +164,14 @@ impl Registry {
     pub(crate) fn tick(&mut self, now: Timestamp) -> Timestamp {
         self.clock = self.clock.max(now);
         self.clock
+    }
+
+    /// The next association that a peer set up and that is ready for the application.
+    pub(crate) fn next_in_backlog(&mut self) -> Option<Arc<Shared>> {
+        self.backlog.retain(|one| one.readiness.get() != Readiness::Over);
+        let is_ready = |one: &Arc<Shared>| one.readiness.get() == Readiness::Ready;
+        let place = self.backlog.iter().position(is_ready)?;
+        self.backlog.remove(place)
     }
 
     /// Whether a packet is for a port of this endpoint, or for an association that the core remembers after its end.
@@ -210,6 +231,7 @@ pub(crate) struct Layers {
     pub(crate) moves: bool,
     #[cfg(feature = "dtls")]
     pub(crate) dtls: Option<anabranch_dtls::DtlsConfig>,
+    pub(crate) tls: Option<TlsSettings>,
 }
 
 impl Hub {
@@ -246,6 +268,7 @@ impl Hub {
             dtls: layers.dtls.map(DtlsLayer::new),
             #[cfg(not(feature = "dtls"))]
             dtls: None,
+            tls: layers.tls,
             started: Instant::now(),
             acceptable: Notify::new(),
             idle: Notify::new(),

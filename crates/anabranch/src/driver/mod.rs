@@ -27,6 +27,8 @@
 //! the table of connections (the crate `anabranch-dtls`), or of memory that is kept. Under the lock of a connection only its
 //! cryptography and the application's `Trust::Check` run.
 //!
+//! With encrypted packets, the TLS handshakes of an association run under its lock, in its task or in that of a socket (`keys.rs`).
+//!
 //! A panic in an association's code ends only this association ([`anabranch_proto::CloseReason::InternalError`]). A panic in
 //! the endpoint's code loses the rest of the batch of packets.
 
@@ -46,6 +48,11 @@ mod follow;
 mod following;
 mod hub;
 mod inbox;
+#[cfg(feature = "tls")]
+mod keys;
+#[cfg(not(feature = "tls"))]
+#[path = "no_keys.rs"]
+mod keys;
 #[cfg(feature = "link")]
 mod link;
 #[cfg(not(feature = "link"))]
@@ -56,6 +63,7 @@ mod link_layer;
 #[cfg(not(feature = "link"))]
 #[path = "no_link_layer.rs"]
 mod link_layer;
+mod readiness;
 mod receive;
 #[cfg(feature = "dtls")]
 mod sent_marks;
@@ -66,6 +74,8 @@ pub(crate) use dtls_layer::Origin;
 #[cfg(feature = "dtls")]
 pub(crate) use dtls_layer::fit_dtls;
 pub(crate) use hub::{Hub, Layers, Limits, Shared};
+#[cfg(feature = "tls")]
+pub(crate) use keys::TlsSettings;
 pub(crate) use link_layer::LinkPlan;
 pub(crate) use sockets::OpenSocket;
 pub(crate) use state::State;

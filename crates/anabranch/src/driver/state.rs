@@ -6,6 +6,7 @@ use anabranch_proto::{CloseReason, Event, Inbound, PathId, StreamId, StreamItem,
 
 use super::events::Events;
 use super::inbox::Input;
+use super::keys::Keys;
 use crate::datagram::Outgoing;
 use crate::error::RecvError;
 use crate::message::{Joiner, Message, Next};
@@ -29,6 +30,8 @@ pub(crate) struct State {
     pub(crate) senders: Senders,
     pub(crate) readers: Readers,
     pub(crate) established: bool,
+    /// The key management, if packets are encrypted: the application uses the association when both directions are.
+    pub(crate) keys: Option<Keys>,
     /// Every sent message is acknowledged or abandoned.
     pub(crate) dry: bool,
     pub(crate) closed: Option<CloseReason>,
@@ -57,7 +60,11 @@ pub(super) struct Aftermath {
 }
 
 impl State {
-    pub(super) fn new(core: Box<anabranch_proto::Association>, sources: Vec<PathSource>) -> Self {
+    pub(super) fn new(
+        core: Box<anabranch_proto::Association>,
+        sources: Vec<PathSource>,
+        keys: Option<Keys>,
+    ) -> Self {
         Self {
             core,
             sources,
@@ -70,6 +77,7 @@ impl State {
             senders: Senders::default(),
             readers: Readers::default(),
             established: false,
+            keys,
             dry: true,
             closed: None,
             abandoned: false,
@@ -125,6 +133,21 @@ impl State {
         #[cfg(test)]
         assert!(!self.panics, "a test wants this panic");
         self.core.handle_packet(now, inbound);
+        self.manage_keys(now);
+    }
+
+    /// Lets key management work: before the next packet, which may need new keys.
+    pub(super) fn manage_keys(&mut self, now: Timestamp) {
+        if let Some(keys) = &mut self.keys {
+            keys.work(&mut self.core, now);
+        }
+    }
+
+    /// When the association's task must run again.
+    pub(super) fn poll_timeout(&self) -> Option<Timestamp> {
+        let keys = self.keys.as_ref().and_then(Keys::poll_timeout);
+        let core = self.core.poll_timeout();
+        core.into_iter().chain(keys).min()
     }
 
     /// Ends the association after a panic in its code. State that the panic may have left inconsistent is not used any more.
@@ -138,10 +161,13 @@ impl State {
 
     pub(super) fn on_event(&mut self, event: Event, after: &mut Aftermath) {
         match event {
-            Event::Established { .. } => {
+            Event::Established { .. } if self.keys.is_some() => {}
+            Event::Established { .. } | Event::Protected => {
                 self.established = true;
                 after.changed = true;
             }
+            // Its messages were handled before.
+            Event::KeyManagement => {}
             Event::Readable => after.readable = true,
             Event::Writable(stream) => self.senders.wake_next(stream),
             Event::StreamReadable(stream) => self.readers.wake(stream),
