@@ -141,9 +141,12 @@ impl Association {
             it.send_cookie_ack(now, inbound);
             let authenticated = admission == CookieAdmission::Authenticated;
             it.counters.packets_verified += u64::from(authenticated);
-            it.authentication.begin_packet(authenticated);
-            it.on_chunks(now, inbound, 1 + usize::from(authenticated));
-            it.authentication.end_packet();
+            // Nothing is bundled with a COOKIE ECHO in clear that the peer would not retransmit.
+            if !it.protection.is_on() {
+                it.authentication.begin_packet(authenticated);
+                it.on_chunks(now, inbound, 1 + usize::from(authenticated));
+                it.authentication.end_packet();
+            }
         });
         association
     }

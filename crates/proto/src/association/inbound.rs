@@ -19,10 +19,24 @@ use crate::association_state::permit;
 use crate::control::answer_out_of_the_blue;
 use crate::ecn::EcnCodepoint;
 use crate::event::CloseReason;
-use crate::extension::protection::{is_key_management, waits_for_protection};
 use crate::inbound::Inbound;
 use crate::receive::Verdict;
 use crate::time::Timestamp;
+
+/// Handles a packet of an association whose packets are protected, or are going to be.
+#[inline(never)]
+fn handle_protected(association: &mut Association, now: Timestamp, inbound: Inbound) {
+    if let Some(opened) = unprotect(association, now, inbound) {
+        if association.trace.is_on() {
+            tracing::handle_packet(association, now, opened);
+        } else {
+            association.step(now, |it| it.take_packet(now, opened));
+        }
+        if association.receiver.has_key_management() {
+            association.step(now, |it| it.notices.on_key_management());
+        }
+    }
+}
 
 impl Association {
     /// Handles a packet for which [`crate::Endpoint::handle_datagram`] returned [`crate::Handling::Deliver`].
@@ -30,15 +44,9 @@ impl Association {
         if self.state.is_closed() {
             return;
         }
-        let inbound = if self.protection.is_on() {
-            let Some(opened) = unprotect(self, now, inbound) else {
-                return;
-            };
-            opened
-        } else {
-            inbound
-        };
-        if self.trace.is_on() {
+        if self.protection.is_on() {
+            handle_protected(self, now, inbound);
+        } else if self.trace.is_on() {
             tracing::handle_packet(self, now, inbound);
         } else {
             self.step(now, |it| it.take_packet(now, inbound));
@@ -159,9 +167,6 @@ impl Association {
     ) -> Onward {
         let known = raw.under(self.config.chunk_types);
         let rule = rule(known.kind);
-        if self.protection.accepts_clear() && waits_for_protection(known.kind) {
-            return Onward::Continue(());
-        }
         if !self.capabilities.has(rule.extension) {
             return self.on_unknown(raw, notes);
         }
@@ -260,16 +265,6 @@ impl Association {
             carried,
         } = arrival;
         if !self.state.may(permit::TAKE_DATA) || self.reconfiguration.is_former_data(now, fragment.tsn) {
-            return;
-        }
-        if self.protection.accepts_clear()
-            && !is_key_management(
-                fragment.stream,
-                fragment.unordered,
-                fragment.ppid,
-                fragment.beginning,
-            )
-        {
             return;
         }
         notes.data = true;

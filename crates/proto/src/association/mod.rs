@@ -229,9 +229,6 @@ impl Association {
         if self.receiver.is_readable() {
             self.notices.on_readable();
         }
-        if self.protection.is_on() && self.receiver.has_key_management() {
-            self.notices.on_key_management();
-        }
         if self.receiver.has_news() {
             self.notices.tell_streams(self.receiver.take_news());
         }

@@ -11,7 +11,7 @@ use crate::association_state::permit;
 use crate::error::{KeyError, SendError};
 use crate::event::{CloseReason, Event};
 use crate::extension::protection::{
-    Agreement, KEY_MANAGEMENT_PPID, KEY_STREAM, KeyExchange, KeyUsage, RecordKey,
+    Agreement, KEY_MANAGEMENT_PPID, KEY_STREAM, KeyExchange, KeyUsage, RecordKey, is_accepted_in_clear,
 };
 use crate::inbound::Inbound;
 use crate::message::{MessagePart, SendOptions};
@@ -201,7 +201,6 @@ pub(super) fn end_if_exhausted(it: &mut Association) {
 
 /// Decrypts a packet; `None` if it is discarded. The first protected packet ends the time in which packets in clear are accepted: then
 /// nothing may have arrived beside key management, or an attacker could have put data before that of the peer.
-#[inline(never)]
 pub(super) fn unprotect(it: &mut Association, now: Timestamp, inbound: Inbound) -> Option<Inbound> {
     // An attacker that does not know the tag causes no decryption.
     let is_protected = inbound.is_dtls();
@@ -214,6 +213,12 @@ pub(super) fn unprotect(it: &mut Association, now: Timestamp, inbound: Inbound) 
         let begins = accepted_clear && !it.protection.accepts_clear();
         if begins && !it.receiver.has_only_key_management() {
             fail(it, Cow::Borrowed(FORGED));
+            return None;
+        }
+        // A packet with anything else than key management is discarded as a whole: the peer does not send such packets yet.
+        let types = it.config.chunk_types;
+        if it.protection.accepts_clear() && !opened.chunks().all(|raw| is_accepted_in_clear(raw.under(types)))
+        {
             return None;
         }
         // A packet from an address that is not the peer's may only ask to add it (RFC 5061 §5.2 D2).

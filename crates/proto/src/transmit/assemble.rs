@@ -33,7 +33,6 @@ struct Built {
     path: PathId,
     /// Its length before it was encrypted.
     len: usize,
-    on_wire: usize,
     ecn: EcnCodepoint,
 }
 
@@ -146,7 +145,6 @@ impl Assembler<'_> {
         let Built {
             path,
             len: first,
-            on_wire,
             ecn,
         } = self.build_packet(cx, buffer, None)?;
         let batch = Batch {
@@ -154,6 +152,8 @@ impl Assembler<'_> {
             max_len: first,
             ecn,
         };
+        // Encryption makes each packet longer by the same number of bytes.
+        let on_wire = first + self.protection.overhead();
         let mut len = on_wire;
         let mut count = 1;
         // A packet that IP must fragment is not batched: the others are to fit the path.
@@ -163,15 +163,10 @@ impl Assembler<'_> {
             max_datagrams
         };
         while count < most && len + on_wire <= MAX_BATCH {
-            let Some(Built {
-                len: next,
-                on_wire: added,
-                ..
-            }) = self.build_packet(cx, buffer, Some(batch))
-            else {
+            let Some(Built { len: next, .. }) = self.build_packet(cx, buffer, Some(batch)) else {
                 break;
             };
-            len += added;
+            len += next + (on_wire - first);
             count += 1;
             if next < first {
                 break;
@@ -263,7 +258,9 @@ impl Assembler<'_> {
         self.write_all(cx, &mut plan, &mut packet);
         if packet.is_empty() {
             packet.discard();
-            buffer.truncate(begin);
+            if seals {
+                buffer.truncate(begin);
+            }
             return None;
         }
         if let Some(signer) = cx.signer {
@@ -274,15 +271,12 @@ impl Assembler<'_> {
         } else {
             packet.finish()
         };
-        let on_wire = if seals {
-            self.protection.seal(buffer, begin)?
-        } else {
-            len
-        };
+        if seals {
+            self.protection.seal(buffer, begin)?;
+        }
         Some(Built {
             path: plan.path,
             len,
-            on_wire,
             ecn: plan.ecn,
         })
     }

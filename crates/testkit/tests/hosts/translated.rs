@@ -12,7 +12,7 @@ use anabranch_proto::{
     SendOptions, StreamId, Timestamp,
 };
 use anabranch_testkit::host_matrix::address;
-use anabranch_testkit::{PORT, Talker, arrows};
+use anabranch_testkit::{PORT, Talker, arrows, protect};
 use anabranch_wire::chunk::kind;
 
 use crate::matrix::{CLIENT_PORT, MS, message, start};
@@ -51,6 +51,8 @@ struct Cell {
     /// Whether the INIT lists all addresses of the client. If not, the client adds those after the first one when set-up is complete.
     is_listed: bool,
     v6: bool,
+    /// Whether packets are protected (draft-ietf-tsvwg-sctp-dtls-chunk), and no AUTH signs requests.
+    is_protected: bool,
 }
 
 /// The name, such as `2-shared-both-added-v4`.
@@ -69,7 +71,12 @@ impl fmt::Display for Cell {
         };
         let join = if self.is_listed { "listed" } else { "added" };
         let family = if self.v6 { "v6" } else { "v4" };
-        write!(f, "{}-{translators}-{offer}-{join}-{family}", self.networks)
+        let protected = if self.is_protected { "-protected" } else { "" };
+        write!(
+            f,
+            "{}-{translators}-{offer}-{join}-{family}{protected}",
+            self.networks
+        )
     }
 }
 
@@ -80,13 +87,16 @@ impl Cell {
             for translators in [Translators::None, Translators::Each, Translators::Shared] {
                 for offer in [Offer::Both, Offer::WithoutPairs, Offer::Client, Offer::Server] {
                     for (is_listed, v6) in [(false, false), (true, false), (false, true), (true, true)] {
-                        cells.push(Self {
-                            networks,
-                            translators,
-                            offer,
-                            is_listed,
-                            v6,
-                        });
+                        for is_protected in [false, true] {
+                            cells.push(Self {
+                                networks,
+                                translators,
+                                offer,
+                                is_listed,
+                                v6,
+                                is_protected,
+                            });
+                        }
                     }
                 }
             }
@@ -129,6 +139,9 @@ impl Cell {
         config.dynamic_addresses = offers.then(DynamicAddressConfig::default);
         if is_client && self.is_listed {
             config.local_addresses = self.own();
+        }
+        if self.is_protected {
+            protect(&mut config);
         }
         config
     }
@@ -380,14 +393,16 @@ fn run(cell: &Cell, bench: &mut Bench) {
         let pairs = bench.association(host).stats().extensions.port_pairs;
         assert_eq!(pairs, cell.offer == Offer::Both, "host {host}");
     }
-    if !cell.moves_port() {
+    // A protected association is not restarted.
+    let restarts_once = !cell.moves_port() && !cell.is_protected;
+    if restarts_once {
         bench.restart(cell);
         bench.exchange(cell, cell.networks);
     }
     let restarts = bench.association(1).counters().restarts;
     assert_eq!(
         restarts,
-        u64::from(!cell.moves_port()),
+        u64::from(restarts_once),
         "the server's association goes on"
     );
     // The last network of the client is gone.

@@ -8,7 +8,7 @@ mod record_key;
 mod replay;
 mod sending;
 
-use anabranch_wire::chunk::{Dtls, RawChunk, experimental_kind, kind};
+use anabranch_wire::chunk::{Chunk, Dtls, EData, EIData, RawChunk, experimental_kind, kind};
 use anabranch_wire::packet::{COMMON_HEADER_LEN, CommonHeader};
 use anabranch_wire::parameter::KeyManagement;
 use anabranch_wire::{Ppid, StreamId, VerificationTag};
@@ -19,6 +19,7 @@ pub use agreement::{Agreement, KeyRole};
 pub(crate) use agreement::{KeyExchange, KeyParameters, answer, check_peer, cookie_len, offer};
 pub use record_key::{KeyLimits, KeyUsage, RecordKey};
 
+use crate::config::PROTECTION_OVERHEAD;
 use crate::error::KeyError;
 use crate::inbound::Inbound;
 use crate::stats::ProtectionStats;
@@ -176,6 +177,16 @@ impl Protection {
         self.0.as_ref().is_some_and(|state| state.sending.is_some())
     }
 
+    /// The bytes by which a packet is longer when it is encrypted.
+    #[inline(always)]
+    pub(crate) fn overhead(&self) -> usize {
+        if self.seals() {
+            usize::from(PROTECTION_OVERHEAD)
+        } else {
+            0
+        }
+    }
+
     /// Whether no more packets may be encrypted.
     pub(crate) fn is_exhausted(&self) -> bool {
         let sending = self.0.as_ref().and_then(|state| state.sending.as_ref());
@@ -277,15 +288,32 @@ impl State {
     }
 }
 
-/// Whether a chunk of user data may carry key management: only such chunks are accepted in clear.
-pub(crate) fn is_key_management(stream: StreamId, unordered: bool, ppid: Ppid, is_first: bool) -> bool {
+/// Whether a chunk, with the type that it has in this crate, is accepted in clear: user data of key management alone; and no chunk that
+/// changes addresses or streams, or makes the receiver not wait for data. Key management needs none of these.
+pub(crate) fn is_accepted_in_clear(raw: RawChunk<'_>) -> bool {
+    match Chunk::decode(raw) {
+        Ok(Chunk::Data(data)) => is_key_management(data.stream, data.unordered, data.ppid, data.beginning),
+        Ok(Chunk::IData(data)) => is_key_management(data.stream, data.unordered, data.ppid, data.beginning),
+        Ok(Chunk::EData(EData { data, .. })) => {
+            is_key_management(data.stream, data.unordered, data.ppid, data.beginning)
+        }
+        Ok(Chunk::EIData(EIData { data, .. })) => {
+            is_key_management(data.stream, data.unordered, data.ppid, data.beginning)
+        }
+        Ok(chunk) => !waits_for_protection(chunk.kind()),
+        // The association ends because of it, or ignores it.
+        Err(_) => true,
+    }
+}
+
+/// Whether a chunk of user data may carry key management.
+fn is_key_management(stream: StreamId, unordered: bool, ppid: Ppid, is_first: bool) -> bool {
     // With interleaving only the first fragment has the identifier (RFC 8260 §2.1).
     stream == KEY_STREAM && !unordered && (ppid == KEY_MANAGEMENT_PPID || !is_first)
 }
 
-/// Whether a chunk of this type is ignored in a packet in clear: it changes addresses or streams, or makes the receiver not wait for data.
-/// Key management needs none of them, and an attacker must not send them before keys are installed.
-pub(crate) fn waits_for_protection(kind: u8) -> bool {
+/// Whether a chunk of this type must not be sent by an attacker before keys are installed.
+fn waits_for_protection(kind: u8) -> bool {
     matches!(
         kind,
         kind::ASCONF
