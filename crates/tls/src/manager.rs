@@ -1,7 +1,6 @@
 //! The key management of one association: the first handshake, rekeying, and the keys that the driver installs
 //! (draft-porfiri-tsvwg-sctp-dtls-handshake §6).
 
-use core::mem;
 use core::time::Duration;
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -259,10 +258,11 @@ impl KeyManagement {
     }
 
     /// Gives records to the handshake.
-    fn feed(&mut self, now: Timestamp, mut records: &[u8], protected: bool) {
+    fn feed(&mut self, now: Timestamp, all: &[u8], protected: bool) {
         let Some(handshake) = &mut self.handshake else {
             return;
         };
+        let mut records = all;
         handshake.messages += 1;
         let finished = handshake.waiting.is_some();
         if handshake.messages > MOST_MESSAGES {
@@ -276,6 +276,14 @@ impl KeyManagement {
                 Ok(Err(error)) => error.to_string(),
                 Err(error) => error.to_string(),
             };
+            // The peer gave its rekeying up, and begins another one.
+            let begins_again =
+                handshake.role == KeyRole::Server && handshake.messages > 1 && is_client_hello(all);
+            if begins_again && self.epoch.is_some() {
+                self.begin(now, KeyRole::Server);
+                self.feed(now, all, protected);
+                return;
+            }
             // The alert.
             self.flush();
             let whose = if error.starts_with("received fatal alert") {
@@ -372,7 +380,7 @@ impl KeyManagement {
         if let Some((older, _)) = self.draining.take() {
             self.actions.push_back(Action::RemoveReceiving(older));
         }
-        if let Some(former) = mem::replace(&mut self.epoch, Some(epoch)) {
+        if let Some(former) = self.epoch.replace(epoch) {
             self.draining = Some((former, now + drain));
         }
     }

@@ -301,6 +301,23 @@ fn a_failed_rekeying_is_tried_again() {
     assert!(agree(&ends) && ends[0].keys.epoch() == Some(4));
 }
 
+/// The peer began a rekeying, gave it up, and begins another one: the new one counts.
+#[test]
+fn a_rekeying_that_begins_again_replaces_the_former_one() {
+    let mut ends = pair(&by_authority(ALICE, None), &by_authority(BOB, None));
+    ends[0].keys.rekey(at(100));
+    ends[0].act();
+    let hello = ends[0].out.pop_front().unwrap();
+    ends[1].take(at(100), &hello);
+    ends[1].out.clear();
+    for second in [160, 220] {
+        ends[0].keys.handle_timeout(at(second));
+        ends[0].act();
+    }
+    exchange(at(220), &mut ends);
+    assert!(agree(&ends) && ends.iter().all(|end| end.keys.epoch() == Some(4)));
+}
+
 #[test]
 fn the_first_handshake_must_not_fail_or_last() {
     let settings = by_authority(ALICE, None);
