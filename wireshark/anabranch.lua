@@ -1,4 +1,4 @@
--- Wireshark and tshark: the experimental chunks and parameters of Anabranch, and SCTP over UDP (RFC 6951) on any port.
+-- Wireshark and tshark: the experimental chunks and parameters of Anabranch, the clear part of DTLS chunks, and SCTP over UDP (RFC 6951) on any port.
 --
 -- tshark -X lua_script:anabranch.lua -r FILE, or copy this file to Wireshark's folder for personal Lua plugins (Help > About > Folders).
 -- crates/wire/src/chunk/experimental.rs describes the formats of the chunks, docs/PATHS.md those of the parameters (port pairs). The numbers of
@@ -7,6 +7,7 @@
 local experimental = Proto("anabranch", "Experimental SCTP chunks and parameters (Anabranch)")
 
 local KINDS = {
+    { key = "dtls", name = "DTLS", number = 65 },
     { key = "e_data", name = "E-DATA", number = 96 },
     { key = "coop_sack", name = "COOP-SACK", number = 97 },
     { key = "e_i_data", name = "E-I-DATA", number = 98 },
@@ -19,6 +20,7 @@ for _, kind in ipairs(KINDS) do
 end
 
 local PARAMETERS = {
+    { key = "key_management", name = "DTLS Key Management", number = 0x8006 },
     { key = "port_pairs_supported", name = "Port Pairs Supported", number = 0x9A01 },
     { key = "pair", name = "Renew Pair", number = 0xDA01 },
     { key = "pair", name = "Delete Pair", number = 0xDA02 },
@@ -63,6 +65,15 @@ local f = {
     renegable_start = ProtoField.uint32("anabranch.renegable_start", "Renegable block: first TSN"),
     renegable_end = ProtoField.uint32("anabranch.renegable_end", "Renegable block: last TSN"),
     cumulative_tsn = ProtoField.uint32("anabranch.cumulative_tsn", "TSN before the first offset"),
+    restart = ProtoField.bool("anabranch.dtls.r_bit", "R: keys for a restart", 8, nil, 0x01),
+    epoch = ProtoField.uint8("anabranch.dtls.epoch", "The two lowest bits of the epoch", base.DEC, nil, 0x03),
+    encrypted_number = ProtoField.uint16("anabranch.dtls.sequence", "Sequence number, encrypted", base.HEX),
+    encrypted = ProtoField.bytes("anabranch.dtls.record", "Chunks, content type and tag, encrypted"),
+    tie_breaker = ProtoField.uint32("anabranch.keys.tie_breaker", "Tie breaker", base.HEX),
+    restarts = ProtoField.bool("anabranch.keys.r_bit", "R: restart supported", 8, nil, 0x04),
+    server_role = ProtoField.bool("anabranch.keys.s_bit", "S: role of the server supported", 8, nil, 0x02),
+    client_role = ProtoField.bool("anabranch.keys.c_bit", "C: role of the client supported", 8, nil, 0x01),
+    method = ProtoField.uint8("anabranch.keys.method", "Key management method"),
     skipped_start = ProtoField.uint32("anabranch.skipped_start", "Skipped block: first TSN"),
     skipped_end = ProtoField.uint32("anabranch.skipped_end", "Skipped block: last TSN"),
 }
@@ -127,6 +138,25 @@ local function blocks(tree, take, count, base, numbers, first, last)
 end
 
 local DISSECT = {
+    -- draft-ietf-tsvwg-sctp-dtls-chunk.
+    dtls = function(tree, flags, take, left)
+        tree:add(f.restart, flags)
+        take(1)
+        local form = take(1)
+        if bit.band(form:uint(), 0xFC) ~= 0x28 then error("another form", 0) end
+        tree:add(f.epoch, form)
+        tree:add(f.encrypted_number, take(2))
+        if left() < 16 then error("short", 0) end
+        tree:add(f.encrypted, take(left()))
+    end,
+    key_management = function(tree, _, take, left)
+        tree:add(f.tie_breaker, take(4))
+        local flags = take(1)
+        tree:add(f.restarts, flags)
+        tree:add(f.server_role, flags)
+        tree:add(f.client_role, flags)
+        repeat tree:add(f.method, take(1)) until left() == 0
+    end,
     port_pairs_supported = function() end,
     pair = function(tree, _, take)
         tree:add(f.correlation_id, take(4))

@@ -8,12 +8,14 @@ use std::process::Command;
 use anabranch_netsim::{PcapngWriter, write_ip_packet};
 use anabranch_proto::Timestamp;
 use anabranch_wire::chunk::{
-    AckPolicy, Asconf, Chunk, CoopSack, Data, EData, EIData, EncodeChunk, ForwardPsn, GapAckBlock,
+    AckPolicy, Asconf, Chunk, CoopSack, Data, Dtls, EData, EIData, EncodeChunk, ForwardPsn, GapAckBlock,
     GapAckBlocks, IData, Init, MessageNumber, PathReport, PathReports, PathSequence, PathSequences,
     SelectiveForwardTsn,
 };
 use anabranch_wire::packet::{CommonHeader, Packet, PacketWriter};
-use anabranch_wire::parameter::{PairAction, Parameter, Parameters, ParametersBuilder};
+use anabranch_wire::parameter::{
+    KeyManagement, KeyManagementFlags, PairAction, Parameter, Parameters, ParametersBuilder,
+};
 use anabranch_wire::{Fsn, Mid, Ppid, Psn, Ssn, StreamId, Tsn, VerificationTag};
 use bytes::Bytes;
 
@@ -303,6 +305,43 @@ fn the_parameters_of_port_pairs_are_shown() {
         ]
     );
     let flaws = capture.fields(&["-Y", "anabranch.malformed || _ws.malformed"], &["frame.number"]);
+    assert!(flaws.is_empty(), "{flaws:?}");
+}
+
+/// The clear part of protected packets (draft-ietf-tsvwg-sctp-dtls-chunk).
+#[test]
+fn dtls_chunks_and_their_parameter_are_shown() {
+    let flags = KeyManagementFlags {
+        restart: false,
+        server: true,
+        client: false,
+    };
+    let offer = KeyManagement::new(0x0102_0304, flags, &[192, 7]);
+    let offer = ParametersBuilder::new().push(&Parameter::KeyManagement(offer));
+    let dtls = Dtls {
+        restart: false,
+        epoch: 3,
+        sequence: [0xAB, 0xCD],
+        encrypted: Bytes::from_static(&[9; 21]),
+    };
+    let packets = [packet(&init(offer.finish()), None), packet(&dtls, None)];
+    let capture = Capture::new("dtls", &packets);
+    let fields = [
+        "keys.tie_breaker",
+        "keys.s_bit",
+        "keys.c_bit",
+        "keys.method",
+        "dtls.epoch",
+        "dtls.sequence",
+    ];
+    let fields = fields.map(|field| format!("anabranch.{field}"));
+    let shown = capture.fields(&[], &fields.each_ref().map(String::as_str));
+    let shown: Vec<_> = shown
+        .iter()
+        .map(|line| line.replace("True", "1").replace("False", "0"))
+        .collect();
+    assert_eq!(shown, ["0x01020304|1|0|192,7||", "||||3|0xabcd"]);
+    let flaws = capture.fields(&["-Y", "anabranch.malformed"], &["frame.number"]);
     assert!(flaws.is_empty(), "{flaws:?}");
 }
 
