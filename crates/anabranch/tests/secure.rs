@@ -188,7 +188,7 @@ async fn captures_have_no_clear_text() {
     assert!(!captured.windows(text.len()).any(|window| window == text));
 }
 
-/// Whoever does not encrypt gets no association, and both sides are told why.
+/// A peer that does not encrypt gets no association, and both sides are told why.
 #[tokio::test]
 async fn a_peer_that_does_not_encrypt_is_refused() {
     let keys = Keys::new();

@@ -120,7 +120,7 @@ impl Target {
         let watches = carry.mobility.watches();
         let begin = carry.paths.apply_to_client(&mut config, remote.ip(), watches)?;
         carry.congestion.apply(&mut config)?;
-        let encryption = carry.encrypt.prepare()?;
+        let encryption = carry.encrypt.prepare(Some(&self.host))?;
         let endpoint = carry.bind(&begin, 0, config, encryption, observe, wish.max_joined_message)?;
         let attempt = timeout(self.timeout, endpoint.connect(remote, self.port));
         let attempt = tokio::select! {

@@ -1,8 +1,11 @@
-//! DTLS on the command line: the options, and the words for what is encrypted.
+//! Encryption on the command line: DTLS below SCTP, DTLS chunks with keys from TLS 1.3, and the words for what is encrypted.
 
 use std::path::{Path, PathBuf};
 
-use anabranch::{Association, Certificate, Config, DtlsConfig, EndpointBuilder, Fingerprint};
+use anabranch::{
+    Association, Certificate, Config, DtlsConfig, EndpointBuilder, Fingerprint, Identity, PeerIdentity,
+    PublicKey, SecretKey, TlsFingerprint, TlsSettings, TlsTrust, read_public_keys,
+};
 use clap::{Args, ValueHint};
 
 use serde_json::{Value, json};
@@ -15,49 +18,73 @@ const HEADING: &str = "Encryption";
 /// Whether an endpoint encrypts, and with whom.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Encrypt {
-    /// Encrypt everything with DTLS (RFC 8261); the peer needs --dtls too. Without --cert, a certificate is made for this
-    /// run
-    #[arg(long, help_heading = HEADING)]
+    /// Encrypt everything with DTLS (RFC 8261), on one path; the peer needs --dtls too. Without --cert, a certificate is made for
+    /// this run
+    #[arg(long, help_heading = HEADING, group = "encrypts")]
     dtls: bool,
-    /// With --dtls: this side's certificate, a file in PEM format
-    #[arg(long, help_heading = HEADING, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "dtls", requires = "key")]
+    /// Encrypt the packets of every path (SCTP DTLS chunk); the peer needs --tls too. This side shows --key alone, of `anabranch
+    /// keygen`, and knows its peers by --peer or --allow; or it shows --cert with --key, and knows them by --ca or --fingerprint
+    #[arg(long, help_heading = HEADING, group = "encrypts", conflicts_with = "auth_key_file", requires = "key")]
+    tls: bool,
+    /// With --dtls or --tls: this side's certificate, a file in PEM format
+    #[arg(long, help_heading = HEADING, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "encrypts", requires = "key")]
     cert: Option<PathBuf>,
-    /// With --cert: its private key (ECDSA with P-256), a file in PEM format
-    #[arg(long, help_heading = HEADING, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "cert")]
+    /// With --cert: its private key in PEM format (for --dtls ECDSA with P-256). With --tls alone: a file of `anabranch keygen`
+    #[arg(long, help_heading = HEADING, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "encrypts")]
     key: Option<PathBuf>,
-    /// With --dtls: accept only peers whose certificate has this SHA-256 fingerprint, which the peer prints; may be given
-    /// several times [default: any certificate]
-    #[arg(long, help_heading = HEADING, value_name = "AB:CD:…", requires = "dtls")]
+    /// Accept only peers whose certificate has this SHA-256 fingerprint, which the peer prints; may be given several times
+    /// [default with --dtls: any certificate]
+    #[arg(long, help_heading = HEADING, value_name = "AB:CD:…", requires = "encrypts")]
     fingerprint: Vec<Fingerprint>,
+    /// With --tls and --cert: accept only peers with a valid certificate of one of these authorities, a file in PEM format
+    #[arg(long, help_heading = HEADING, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls", requires = "cert",
+        conflicts_with = "fingerprint")]
+    ca: Option<PathBuf>,
+    /// With --ca: the host name or IP address that the peer's certificate must be for [default: the HOST that is connected to; for a
+    /// listener any]
+    #[arg(long, help_heading = HEADING, value_name = "NAME", requires = "ca")]
+    name: Option<String>,
+    /// With --tls: accept the peer with the public key in this file, which `anabranch keygen` wrote there
+    #[arg(long, help_heading = HEADING, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls", conflicts_with = "cert")]
+    peer: Vec<PathBuf>,
+    /// With --tls: accept peers with the public keys in this file, one on each line
+    #[arg(long, help_heading = HEADING, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls", conflicts_with = "cert")]
+    allow: Vec<PathBuf>,
 }
 
-/// An endpoint's encryption, with its certificate.
+/// An endpoint's encryption, with its certificate or key.
 #[derive(Clone, Debug)]
-pub(crate) struct Encryption(Option<DtlsConfig>);
+pub(crate) enum Encryption {
+    Off,
+    Dtls(DtlsConfig),
+    Tls(TlsSettings, Identity),
+}
 
 impl Encrypt {
     /// Whether the peer's certificate is compared with a fingerprint.
     fn checks(&self) -> bool {
-        !self.fingerprint.is_empty()
+        self.tls || !self.fingerprint.is_empty()
     }
 
-    /// Reads or makes the certificate.
-    pub(crate) fn prepare(&self) -> Result<Encryption, Failure> {
+    /// Reads or makes the certificate or key. `host` is the host that is connected to.
+    pub(crate) fn prepare(&self, host: Option<&str>) -> Result<Encryption, Failure> {
+        if self.tls {
+            return self.prepare_tls(host);
+        }
         if !self.dtls {
-            return Ok(Encryption(None));
+            return Ok(Encryption::Off);
         }
         let certificate = match (&self.cert, &self.key) {
             (Some(cert), Some(key)) => {
-                let [text, secret] = [("--cert", cert), ("--key", key)].map(|(flag, file)| read(flag, file));
-                Certificate::from_pem(&text?, &secret?)
-                    .map_err(|error| {
-                        Failure::new(format!(
-                            "--cert {}, --key {}: {error}",
-                            cert.display(),
-                            key.display()
-                        ))
-                    })
+                let (text, secret) = (read("--cert", cert)?, read("--key", key)?);
+                Certificate::from_pem(&text, &secret)
+                    .map_err(|error| about_both(cert, key, &error))
                     .inspect(|_| warn_if_readable(key))?
+            }
+            (None, Some(_)) => {
+                return Err(Failure::new(
+                    "--key: with --dtls, give its certificate with --cert",
+                ));
             }
             _ => Certificate::generate().map_err(|error| Failure::new(format!("--dtls: {error}")))?,
         };
@@ -65,24 +92,92 @@ impl Encrypt {
         if self.checks() {
             config = config.trust(self.fingerprint.clone());
         }
-        Ok(Encryption(Some(config)))
+        Ok(Encryption::Dtls(config))
+    }
+
+    fn prepare_tls(&self, host: Option<&str>) -> Result<Encryption, Failure> {
+        let Some(key) = &self.key else {
+            return Err(Failure::new("--tls: give this side's key with --key"));
+        };
+        let secret = read("--key", key)?;
+        let identity = match &self.cert {
+            Some(cert) => Identity::from_pem(&read("--cert", cert)?, &secret)
+                .map_err(|error| about_both(cert, key, &error))?,
+            None => SecretKey::from_pem(&secret)
+                .map_err(|error| error.to_string())
+                .and_then(|secret| Identity::from_key(&secret).map_err(|error| error.to_string()))
+                .map_err(|error| Failure::new(format!("--key {}: {error}", key.display())))?,
+        };
+        warn_if_readable(key);
+        let settings = TlsSettings::new(&identity, &self.trust(host)?);
+        let settings = settings.map_err(|error| Failure::new(format!("--tls: {error}")))?;
+        Ok(Encryption::Tls(settings, identity))
+    }
+
+    /// Which peers are accepted with `--tls`: never any.
+    fn trust(&self, host: Option<&str>) -> Result<TlsTrust, Failure> {
+        if let Some(file) = &self.ca {
+            let name = self.name.as_deref().or(host);
+            return TlsTrust::authorities(&read("--ca", file)?, name)
+                .map_err(|error| Failure::new(format!("--ca {}: {error}", file.display())));
+        }
+        if self.cert.is_some() {
+            if self.fingerprint.is_empty() {
+                return Err(Failure::new(
+                    "--tls with --cert: say which peers to accept, with --ca or --fingerprint",
+                ));
+            }
+            let fingerprints = self.fingerprint.iter();
+            let all: Vec<_> = fingerprints
+                .map(|one| TlsFingerprint::from(*one.as_bytes()))
+                .collect();
+            return Ok(TlsTrust::fingerprints(all));
+        }
+        let files = self.peer.iter().map(|file| ("--peer", file));
+        let files = files.chain(self.allow.iter().map(|file| ("--allow", file)));
+        let mut keys: Vec<PublicKey> = Vec::new();
+        for (flag, file) in files {
+            let read = read_public_keys(&read(flag, file)?);
+            keys.extend(read.map_err(|error| Failure::new(format!("{flag} {}: {error}", file.display())))?);
+        }
+        if keys.is_empty() {
+            return Err(Failure::new(
+                "--tls: say which peers to accept, with --peer or --allow and the files of their public keys",
+            ));
+        }
+        Ok(TlsTrust::public_keys(keys))
     }
 
     /// The words for an association of this side, and the same facts.
     pub(crate) fn describe(&self, association: &Association) -> (String, Value) {
+        let checked = self.checks();
+        let told = if checked {
+            "checked"
+        } else {
+            "not checked: give it with --fingerprint"
+        };
+        if let Some(identity) = association.peer_identity() {
+            return match identity {
+                PeerIdentity::Key(key) => (
+                    format!("encrypted in DTLS chunks; public key of the peer {key} (checked)"),
+                    json!({ "protocol": "DTLS chunk", "peer_key": key.to_string(), "checked": true }),
+                ),
+                certificate => {
+                    let print = certificate.fingerprint().map(|print| print.to_string());
+                    let print = print.unwrap_or_default();
+                    (
+                        format!("encrypted in DTLS chunks; certificate of the peer {print} (checked)"),
+                        json!({ "protocol": "DTLS chunk", "peer_fingerprint": print, "checked": true }),
+                    )
+                }
+            };
+        }
         match association.peer_fingerprint() {
             None => ("not encrypted".to_owned(), Value::Null),
-            Some(peer) => {
-                let checked = if self.checks() {
-                    "checked"
-                } else {
-                    "not checked: give it with --fingerprint"
-                };
-                (
-                    format!("encrypted with DTLS; certificate of the peer {peer} ({checked})"),
-                    json!({ "protocol": "DTLS", "peer_fingerprint": peer.to_string(), "checked": self.checks() }),
-                )
-            }
+            Some(peer) => (
+                format!("encrypted with DTLS; certificate of the peer {peer} ({told})"),
+                json!({ "protocol": "DTLS", "peer_fingerprint": peer.to_string(), "checked": checked }),
+            ),
         }
     }
 }
@@ -90,37 +185,59 @@ impl Encrypt {
 impl Encryption {
     /// Removes settings of a listener that DTLS does not carry.
     pub(crate) fn apply_to_server(&self, config: &mut Config) {
-        if self.0.is_some() {
+        if matches!(self, Self::Dtls(_)) {
             config.dynamic_addresses = None;
         }
     }
 
     pub(crate) fn build(self, builder: EndpointBuilder) -> EndpointBuilder {
-        match self.0 {
-            None => builder,
-            Some(config) => builder.dtls(config),
+        match self {
+            Self::Off => builder,
+            Self::Dtls(config) => builder.dtls(config),
+            Self::Tls(settings, _) => builder.secure(settings),
         }
     }
 
     /// The words for a listener, and the same facts.
     pub(crate) fn describe(&self) -> (String, Value) {
-        match &self.0 {
-            None => ("not encrypted".to_owned(), Value::Null),
-            Some(config) => {
+        match self {
+            Self::Off => ("not encrypted".to_owned(), Value::Null),
+            Self::Dtls(config) => {
                 let own = config.certificate.fingerprint();
                 (
                     format!("encrypted with DTLS, fingerprint {own}"),
                     json!({ "protocol": "DTLS", "fingerprint": own.to_string() }),
                 )
             }
+            Self::Tls(_, identity) => match (identity.public_key(), identity.fingerprint()) {
+                (Some(key), _) => (
+                    format!("encrypted in DTLS chunks, public key {key}"),
+                    json!({ "protocol": "DTLS chunk", "public_key": key.to_string() }),
+                ),
+                (None, own) => {
+                    let own = own.map(|own| own.to_string()).unwrap_or_default();
+                    (
+                        format!("encrypted in DTLS chunks, fingerprint {own}"),
+                        json!({ "protocol": "DTLS chunk", "fingerprint": own }),
+                    )
+                }
+            },
         }
     }
+}
+
+fn about_both(cert: &Path, key: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(format!(
+        "--cert {}, --key {}: {error}",
+        cert.display(),
+        key.display()
+    ))
 }
 
 fn read(flag: &str, file: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(file).map_err(|error| {
         Failure::new(format!(
-            "{flag}: cannot read {}: {error}; give a file in PEM format",
+            "{flag}: cannot read {}: {error}; give a text file, for keys and certificates in PEM format",
             file.display()
         ))
     })

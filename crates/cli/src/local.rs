@@ -38,7 +38,7 @@ impl Local {
         observe: &Observe,
         max_joined_message: usize,
     ) -> Result<Endpoint, Failure> {
-        let encryption = carry.encrypt.prepare()?;
+        let encryption = carry.encrypt.prepare(None)?;
         let endpoint = self.bind(carry, &encryption, observe, max_joined_message)?;
         endpoint
             .listen(self.port)

@@ -37,7 +37,7 @@ use clap::{Parser, Subcommand};
 
 #[cfg(target_os = "linux")]
 use crate::commands::bed;
-use crate::commands::{bench, completions, demo, lab, listen, man, perf, ping, send, web};
+use crate::commands::{bench, completions, demo, keygen, lab, listen, man, perf, ping, send, web};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::Observe;
@@ -45,7 +45,7 @@ use crate::output::Output;
 
 /// SCTP (RFC 9260) between two programs: streams of messages over UDP, without root.
 ///
-/// With --dtls, messages are encrypted. Without it, anyone who sees the packets can read them.
+/// With --tls or --dtls, messages are encrypted. Without them, anyone who sees the packets can read them.
 #[derive(Debug, Parser)]
 #[command(name = "anabranch", version, after_help = EXAMPLES, arg_required_else_help = true, max_term_width = 100)]
 struct Cli {
@@ -93,6 +93,8 @@ enum Command {
     /// Run any program on a testbed: two hosts on this machine with emulated links (Linux, root)
     #[cfg(target_os = "linux")]
     Bed(bed::BedArgs),
+    /// Make a key pair for --tls
+    Keygen(keygen::KeygenArgs),
     /// Print a script with which a shell completes this command's options
     Completions(completions::CompletionsArgs),
     /// Write manual pages of this command and its subcommands
@@ -113,7 +115,7 @@ impl Command {
             Self::Web(args) => &args.observe,
             #[cfg(target_os = "linux")]
             Self::Bed(args) => args.observe(),
-            Self::Completions(_) | Self::Man(_) => return None,
+            Self::Keygen(_) | Self::Completions(_) | Self::Man(_) => return None,
         };
         Some(observe)
     }
@@ -130,6 +132,7 @@ impl Command {
             Self::Web(args) => web::run(args, interrupt).await,
             #[cfg(target_os = "linux")]
             Self::Bed(args) => bed::run(args, interrupt).await,
+            Self::Keygen(args) => keygen::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),
         }

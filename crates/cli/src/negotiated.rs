@@ -28,6 +28,7 @@ pub(crate) fn to_json(stats: &AssociationStats) -> Value {
         "eca": extensions.eca, "ecn": extensions.ecn, "reconfiguration": extensions.reconfiguration,
         "dynamic_addresses": extensions.dynamic_addresses, "zero_checksum": extensions.zero_checksum,
         "port_pairs": extensions.port_pairs,
+        "protection": extensions.protection,
         "authentication": details,
     })
 }

@@ -1,4 +1,4 @@
-//! `--dtls`: certificates, fingerprints, and the first line of the output, which says what is encrypted.
+//! `--dtls` and `--tls`: certificates, fingerprints, keys, and the first line of the output, which says what is encrypted.
 
 use std::io::BufRead;
 
@@ -162,6 +162,145 @@ fn a_key_that_others_may_read_is_told() {
             "{mode:o}: {said}"
         );
     }
+}
+
+/// Makes a key pair, and returns the names of its files.
+fn key_pair(directory: &std::path::Path, name: &str) -> [String; 2] {
+    let file = directory.join(name).to_str().unwrap().to_owned();
+    let made = run(&["keygen", &file]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let public = format!("{file}.pub");
+    let key = std::fs::read_to_string(&public).unwrap();
+    assert!(text(&made.stdout).contains(key.trim()));
+    refuses(&[(&["keygen", &file], "exists")]);
+    [file, public]
+}
+
+/// A listener that echoes on two addresses and encrypts in DTLS chunks, and its facts.
+fn listening_with_tls(more: &[&str]) -> (Listener, Value) {
+    let mut command = anabranch(&["listen", "--udp-port", "0", "--json", "--echo", "--tls"]);
+    command
+        .args(["--path", "127.0.0.1", "--path", "127.0.0.2"])
+        .args(more);
+    let listener = ready(command);
+    let facts = listener.said["encryption"].clone();
+    (listener, facts)
+}
+
+#[test]
+fn key_pairs_encrypt_every_path() {
+    let directory = directory("key-pairs");
+    let [server, client, other] = ["server", "client", "other"].map(|name| key_pair(&directory, name));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(&server[0]).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    let (listener, facts) = listening_with_tls(&["--key", &server[0], "--allow", &client[1]]);
+    let own = std::fs::read_to_string(&server[1]).unwrap();
+    assert_eq!(
+        (&facts["protocol"], &facts["public_key"]),
+        (&"DTLS chunk".into(), &own.trim().into())
+    );
+    let with = |key: &str, peer: &str| ping(&listener.udp_port, &["--tls", "--key", key, "--peer", peer]);
+    let pinged = with(&client[0], &server[1]);
+    assert!(pinged.status.success(), "{}", text(&pinged.stderr));
+    let told = records(&text(&pinged.stdout));
+    assert_eq!(told[0]["encryption"]["peer_key"], own.trim());
+    let summary = event(&told, "summary");
+    assert_eq!(
+        (&summary["negotiated"]["protection"], &summary["equal"]),
+        (&true.into(), &2.into())
+    );
+    for (key, peer, who) in [
+        (&other[0], &server[1], "the peer"),
+        (&client[0], &other[1], "this side refused the peer"),
+    ] {
+        let refused = with(key, peer);
+        assert!(!refused.status.success());
+        assert!(text(&refused.stderr).contains(who), "{}", text(&refused.stderr));
+    }
+    // Neither end talks to one without encryption.
+    let plain = ping(&listener.udp_port, &[]);
+    assert!(
+        text(&plain.stderr).contains("it requires encryption"),
+        "{}",
+        text(&plain.stderr)
+    );
+    let plain = listen(&["--echo"]);
+    let refused = ping(
+        &plain.udp_port,
+        &["--tls", "--key", &client[0], "--peer", &server[1]],
+    );
+    assert!(
+        text(&refused.stderr).contains("this side requires encryption"),
+        "{}",
+        text(&refused.stderr)
+    );
+}
+
+#[test]
+fn certificates_of_an_authority_have_names() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tls/tests/certificates/");
+    let file = |name: &str| format!("{folder}{name}");
+    let of = |who: &str| [file(&format!("{who}.pem")), file(&format!("{who}.key"))];
+    let (ca, [bob, bob_key], [alice, alice_key]) = (file("authority.pem"), of("bob"), of("alice"));
+    let (listener, _) = listening_with_tls(&["--cert", &bob, "--key", &bob_key, "--ca", &ca]);
+    let base = ["--tls", "--cert", &alice, "--key", &alice_key, "--ca", &ca];
+    // The host of the command line is the name by default.
+    let pinged = ping(&listener.udp_port, &base);
+    assert!(pinged.status.success(), "{}", text(&pinged.stderr));
+    let refused = ping(
+        &listener.udp_port,
+        &[&base[..], &["--name", "alice.example"]].concat(),
+    );
+    assert!(
+        text(&refused.stderr).contains("this side refused the peer"),
+        "{}",
+        text(&refused.stderr)
+    );
+}
+
+#[test]
+fn mistakes_with_tls_name_the_flag() {
+    let directory = directory("tls-mistakes");
+    let [key, public] = key_pair(&directory, "own");
+    refuses(&[
+        (&["ping", "127.0.0.1", "--tls"], "--key"),
+        (
+            &["ping", "127.0.0.1", "--tls", "--key", &key],
+            "--peer or --allow",
+        ),
+        (
+            &["ping", "127.0.0.1", "--tls", "--dtls", "--key", &key],
+            "cannot be used with",
+        ),
+        (
+            &["ping", "127.0.0.1", "--tls", "--key", &public, "--peer", &public],
+            "no private key that `anabranch keygen` wrote",
+        ),
+        (
+            &["ping", "127.0.0.1", "--tls", "--key", &key, "--peer", &key],
+            "is no public key",
+        ),
+        (&["ping", "127.0.0.1", "--key", &key], "--tls"),
+        (&["ping", "127.0.0.1", "--dtls", "--key", &key], "--cert"),
+        (
+            &[
+                "ping",
+                "127.0.0.1",
+                "--tls",
+                "--key",
+                &key,
+                "--peer",
+                &public,
+                "--auth-key-file",
+                "keys",
+            ],
+            "cannot be used with",
+        ),
+    ]);
 }
 
 #[test]

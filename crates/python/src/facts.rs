@@ -76,6 +76,7 @@ fn extensions<'py>(py: Python<'py>, value: &Extensions) -> PyResult<Bound<'py, P
         authentication,
         dynamic_addresses,
         port_pairs,
+        protection,
         zero_checksum,
     ))
 }
