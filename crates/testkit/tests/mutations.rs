@@ -77,6 +77,7 @@ fn every_test_is_there() {
             ("library/", "../anabranch/tests"),
             ("dtls/", "../dtls/tests"),
             ("datachannel/", "../datachannel/tests"),
+            ("forward/", "../forward/tests"),
         ];
         let elsewhere = folders
             .into_iter()
@@ -90,8 +91,16 @@ fn every_test_is_there() {
             assert!(there, "{}: no {}", one.name, one.test);
             continue;
         }
-        let of_a_crate =
-            ["proto", "netsim", "cli", "dtls", "datachannel", "library"].contains(&one.binary.as_str());
+        let of_a_crate = [
+            "proto",
+            "netsim",
+            "cli",
+            "dtls",
+            "datachannel",
+            "forward",
+            "library",
+        ]
+        .contains(&one.binary.as_str());
         let tests = crate_folder().join(match of_a_crate {
             true if one.binary == "library" => "../anabranch/src".to_owned(),
             true => format!("../{}/src", one.binary),

@@ -1,0 +1,171 @@
+//! The priority class of a flow of datagrams whose rule names none: by the size of its datagrams, and by the formats of RTP (RFC 3550) and SRT
+//! (draft-sharabayko-srt).
+
+use std::time::Duration;
+
+/// Interactive flows: small datagrams.
+pub(crate) const SMALL: u8 = 0;
+/// Audio and video.
+pub(crate) const MEDIA: u8 = 1;
+/// Other datagrams.
+pub(crate) const LARGE: u8 = 2;
+/// Connections.
+pub(crate) const BYTES: u8 = 3;
+
+/// The deadline of audio and video whose rule names none.
+pub(crate) const MEDIA_DEADLINE: Duration = Duration::from_millis(300);
+/// How long other datagrams may be retransmitted.
+pub(crate) const LIFETIME: Duration = Duration::from_secs(1);
+
+/// A datagram of at most this size is small: voice, the state of a game, telemetry, acknowledgements.
+const SMALL_SIZE: usize = 400;
+/// A flow is interactive if its last datagrams, this many, were small.
+const SMALL_IN_A_ROW: u8 = 16;
+/// Datagrams in a row that must look like RTP.
+const RTP_IN_A_ROW: u8 = 4;
+
+/// The judgement about one direction of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Classifier {
+    is_media: bool,
+    /// The SSRC and the sequence number of the last datagram, if it looked like RTP.
+    rtp: Option<(u32, u16)>,
+    rtp_in_a_row: u8,
+    /// How many more small datagrams make the flow interactive again.
+    small_left: u8,
+}
+
+impl Classifier {
+    /// The class of this datagram and, as far as is known, of those that follow.
+    pub(crate) fn judge(&mut self, datagram: &[u8]) -> u8 {
+        self.is_media |= is_srt_handshake(datagram) || self.follows_rtp(datagram);
+        if datagram.len() > SMALL_SIZE {
+            self.small_left = SMALL_IN_A_ROW;
+        } else {
+            self.small_left = self.small_left.saturating_sub(1);
+        }
+        match (self.is_media, self.small_left) {
+            (true, _) => MEDIA,
+            (false, 0) => SMALL,
+            (false, _) => LARGE,
+        }
+    }
+
+    pub(crate) fn is_media(self) -> bool {
+        self.is_media
+    }
+
+    /// Whether enough datagrams in a row have one SSRC, and sequence numbers that rise by one or a few.
+    fn follows_rtp(&mut self, datagram: &[u8]) -> bool {
+        const MOST_SKIPPED: u16 = 16;
+        let now = read_rtp(datagram);
+        let follows = match (self.rtp, now) {
+            (Some((ssrc, last)), Some((own, number))) => {
+                ssrc == own && (1..=MOST_SKIPPED).contains(&number.wrapping_sub(last))
+            }
+            _ => false,
+        };
+        self.rtp = now;
+        self.rtp_in_a_row = if follows {
+            self.rtp_in_a_row.saturating_add(1)
+        } else {
+            0
+        };
+        self.rtp_in_a_row >= RTP_IN_A_ROW
+    }
+}
+
+/// The SSRC and the sequence number, if this can be an RTP packet (RFC 3550 §5.1; its payload types exclude RTCP, RFC 5761 §4).
+fn read_rtp(datagram: &[u8]) -> Option<(u32, u16)> {
+    let header: &[u8; 12] = datagram.first_chunk()?;
+    let version = header[0] >> 6;
+    let payload_type = header[1] & 0x7f;
+    if version != 2 || (64..96).contains(&payload_type) {
+        return None;
+    }
+    let [_, _, a, b, _, _, _, _, c, d, e, f] = *header;
+    Some((u32::from_be_bytes([c, d, e, f]), u16::from_be_bytes([a, b])))
+}
+
+/// Whether this is the handshake of SRT: a control packet of type 0 with the version 4 or 5 (draft-sharabayko-srt §3.2.1).
+fn is_srt_handshake(datagram: &[u8]) -> bool {
+    let Some(header) = datagram.first_chunk::<20>() else {
+        return false;
+    };
+    datagram.len() >= 64
+        && header[..4] == [0x80, 0, 0, 0]
+        && matches!(header[16..20], [0, 0, 0, 4] | [0, 0, 0, 5])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rtp(number: u16, len: usize) -> Vec<u8> {
+        let mut packet = vec![0x80, 96, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4];
+        packet[2..4].copy_from_slice(&number.to_be_bytes());
+        packet.resize(len, 0);
+        packet
+    }
+
+    #[test]
+    fn small_datagrams_are_first_until_a_large_one() {
+        let mut classifier = Classifier::default();
+        assert_eq!(classifier.judge(&[0; 60]), SMALL);
+        assert_eq!(classifier.judge(&[0; 1200]), LARGE);
+        for _ in 1..SMALL_IN_A_ROW {
+            assert_eq!(
+                classifier.judge(&[0; 60]),
+                LARGE,
+                "the acknowledgements of a transfer"
+            );
+        }
+        assert_eq!(classifier.judge(&[0; 60]), SMALL);
+    }
+
+    #[test]
+    fn rtp_is_media_after_a_few_packets() {
+        let mut classifier = Classifier::default();
+        for number in 0..4_u16 {
+            let class = classifier.judge(&rtp(number.wrapping_sub(2), 1200));
+            assert_eq!(class, LARGE, "{number}");
+        }
+        assert_eq!(classifier.judge(&rtp(2, 1200)), MEDIA);
+        assert_eq!(classifier.judge(&[0; 8]), MEDIA, "from then on");
+        assert!(classifier.is_media());
+    }
+
+    #[test]
+    fn other_datagrams_are_not_media() {
+        for datagrams in [
+            vec![rtp(1, 500); 20],
+            (0..20)
+                .map(|index| {
+                    if index % 2 == 0 {
+                        rtp(index, 500)
+                    } else {
+                        vec![0; 500]
+                    }
+                })
+                .collect(),
+            (0..20).map(|index| rtp(index * 1000, 500)).collect(),
+            vec![vec![0x80; 11]; 20],
+        ] {
+            let mut classifier = Classifier::default();
+            for datagram in &datagrams {
+                assert_ne!(classifier.judge(datagram), MEDIA);
+            }
+        }
+    }
+
+    #[test]
+    fn srt_is_media_from_its_handshake() {
+        let mut handshake = vec![0; 64];
+        handshake[0] = 0x80;
+        handshake[19] = 4;
+        assert_eq!(Classifier::default().judge(&handshake), MEDIA);
+        handshake[19] = 3;
+        assert_ne!(Classifier::default().judge(&handshake), MEDIA);
+        assert_ne!(Classifier::default().judge(&handshake[..63]), MEDIA);
+    }
+}

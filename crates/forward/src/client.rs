@@ -1,0 +1,341 @@
+//! The client: its rules, and an association with a server that is set up again whenever it ends.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch::{Association, AssociationStats, ConnectError};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::counters::{RuleCounters, RuleStats};
+use crate::dial::Dial;
+use crate::limits::Limits;
+use crate::lock::{Lock, lock};
+use crate::rule::{Listen, Rule};
+use crate::session::{CONTROL, Session, SessionRule};
+use crate::socket::Listener;
+use crate::wire::{Hello, MOST_RULES, Message, RuleOffer, VERSION, Welcome};
+
+/// The time for the server to answer a Hello.
+const ANSWER: Duration = Duration::from_secs(10);
+/// The time to set up an association.
+const SET_UP: Duration = Duration::from_secs(10);
+/// The first and the longest pause between two attempts.
+const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(10)];
+/// If nothing arrives for this time, the client tries a second association.
+const SILENCE: Duration = Duration::from_secs(3);
+/// How often the client looks whether something arrived: heartbeats come every half second.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Why a client cannot begin.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// A place where a rule listens is not free.
+    #[error("cannot listen at {place}: {source}; choose a free port and an address of this machine")]
+    Listen {
+        /// The place.
+        place: Listen,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// There are more rules than a server accepts.
+    #[error("there are {0} rules; a client has at most {MOST_RULES}")]
+    Rules(usize),
+    /// The operating system gave no random numbers.
+    #[error("the system gives no random numbers: {0}")]
+    Random(String),
+}
+
+/// The progress of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClientEvent {
+    /// The server accepted the client. For each rule: the place where the server listens (empty for rules that are not reverse), or the reason
+    /// why it refuses the rule.
+    Connected {
+        /// The verdicts, in the order of the rules.
+        rules: Vec<Result<String, String>>,
+    },
+    /// The association ended, or could not be set up.
+    Disconnected {
+        /// The reason.
+        reason: String,
+        /// The pause until the next attempt.
+        retry_in: Duration,
+    },
+}
+
+struct ClientRule {
+    rule: Rule,
+    listener: Option<Arc<Listener>>,
+    counters: Arc<RuleCounters>,
+}
+
+/// A client. Dropping [`Client::run`] stops it.
+pub struct Client {
+    number: [u8; 16],
+    rules: Vec<ClientRule>,
+    limits: Limits,
+    session: Lock<Option<Arc<Session>>>,
+    observe: Box<dyn Fn(ClientEvent) + Send + Sync>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let rules: Vec<_> = self.rules.iter().map(|own| own.rule.to_string()).collect();
+        f.debug_struct("Client")
+            .field("rules", &rules)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Listens at the places of all rules that are not reverse. Programs that connect before the server is reached wait.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn bind(rules: Vec<Rule>, limits: Limits) -> Result<Self, ClientError> {
+        if rules.len() > MOST_RULES {
+            return Err(ClientError::Rules(rules.len()));
+        }
+        let mut number = [0; 16];
+        getrandom::fill(&mut number).map_err(|error| ClientError::Random(error.to_string()))?;
+        let mut bound = Vec::new();
+        for rule in rules {
+            let listener = if rule.reverse {
+                None
+            } else {
+                let listener = Listener::bind(rule.protocol, &rule.listen).await;
+                Some(Arc::new(listener.map_err(|source| ClientError::Listen {
+                    place: rule.listen.clone(),
+                    source,
+                })?))
+            };
+            bound.push(ClientRule {
+                rule,
+                listener,
+                counters: Arc::default(),
+            });
+        }
+        Ok(Self {
+            number,
+            rules: bound,
+            limits,
+            session: Lock::new(None),
+            observe: Box::new(|_| {}),
+        })
+    }
+
+    /// Calls this function at each event.
+    #[must_use]
+    pub fn observe(mut self, observe: impl Fn(ClientEvent) + Send + Sync + 'static) -> Self {
+        self.observe = Box::new(observe);
+        self
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().map(|own| &own.rule)
+    }
+
+    /// Where each rule listens at this endpoint, with the port that the system chose for port 0; `None` for reverse rules.
+    #[must_use]
+    pub fn places(&self) -> Vec<Option<Listen>> {
+        let place = |own: &ClientRule| own.listener.as_ref()?.place();
+        self.rules.iter().map(place).collect()
+    }
+
+    /// The counters of each rule, of all associations so far.
+    #[must_use]
+    pub fn stats(&self) -> Vec<RuleStats> {
+        self.rules.iter().map(|own| own.counters.read()).collect()
+    }
+
+    /// The counters and paths of the association; `None` while there is none.
+    #[must_use]
+    pub fn association(&self) -> Option<AssociationStats> {
+        let session = lock(&self.session).clone()?;
+        Some(session.association.stats())
+    }
+
+    /// Connects to the server, and connects again whenever the association ends, until the future is dropped. After a failure it waits for a
+    /// quarter of a second, then twice as long each time up to 10 s. If nothing arrives for three seconds, it sets up a second association
+    /// beside the first one, and uses it if the first one stays silent.
+    ///
+    /// `connect` sets up an association with an endpoint of [`endpoint`](crate::endpoint). The endpoint may be a new one each time.
+    pub async fn run<C, F>(&self, connect: C)
+    where
+        C: Fn() -> F,
+        F: Future<Output = Result<Association, ConnectError>>,
+    {
+        let mut pause = PAUSES[0];
+        let mut next: Option<Association> = None;
+        loop {
+            let association = match next.take() {
+                Some(association) => Ok(association),
+                None => set_up(&connect).await,
+            };
+            let reason = match association {
+                Err(reason) => reason,
+                Ok(association) => match self.greet(&association).await {
+                    Err(reason) => {
+                        association.abort(reason.clone());
+                        reason
+                    }
+                    Ok(welcome) => {
+                        pause = PAUSES[0];
+                        match self.serve(association, welcome, &connect).await {
+                            Served::Ended(reason) => reason,
+                            Served::Replaced(association) => {
+                                next = Some(association);
+                                continue;
+                            }
+                        }
+                    }
+                },
+            };
+            let retry_in = spread(pause);
+            (self.observe)(ClientEvent::Disconnected { reason, retry_in });
+            sleep(retry_in).await;
+            pause = (pause * 2).min(PAUSES[1]);
+        }
+    }
+
+    /// Tells the server the rules, and waits for its verdicts.
+    async fn greet(&self, association: &Association) -> Result<Welcome, String> {
+        let offer = |own: &ClientRule| RuleOffer {
+            protocol: own.rule.protocol,
+            reverse: own.rule.reverse,
+            traffic: own.rule.traffic.clone(),
+            place: if own.rule.reverse {
+                own.rule.listen.to_string()
+            } else {
+                own.rule.target.to_string()
+            },
+        };
+        let hello = Message::Hello(Hello {
+            version: VERSION,
+            client: self.number,
+            rules: self.rules.iter().map(offer).collect(),
+        });
+        let exchange = async {
+            let sent = association.send(CONTROL, hello.encode()).await;
+            sent.map_err(|error| error.to_string())?;
+            association.recv().await.map_err(|error| error.to_string())
+        };
+        let answer = timeout(ANSWER, exchange).await;
+        let answer = answer.map_err(|_| "the server does not answer the Hello".to_owned())??;
+        let answer = answer.ok_or("the server ended the association")?;
+        match Message::decode(answer.into_bytes()) {
+            Ok(Message::Welcome(welcome)) if welcome.verdicts.len() == self.rules.len() => Ok(welcome),
+            Ok(Message::Refusal { version, reason }) => Err(format!(
+                "the server refuses the client: {reason} (it has version {version} of the protocol, this program {VERSION})"
+            )),
+            Ok(_) => Err("the server sent another message than a Welcome".to_owned()),
+            Err(error) => Err(format!("the server sent {error}")),
+        }
+    }
+
+    /// Forwards until the association ends, or another one replaces it.
+    async fn serve<C, F>(&self, association: Association, welcome: Welcome, connect: &C) -> Served
+    where
+        C: Fn() -> F,
+        F: Future<Output = Result<Association, ConnectError>>,
+    {
+        let own_rule = |own: &ClientRule| {
+            let dial = own.rule.reverse.then(|| Dial {
+                target: own.rule.target.clone(),
+                policy: None,
+            });
+            let traffic = own.rule.traffic.clone();
+            SessionRule::new(
+                own.rule.protocol,
+                traffic,
+                !own.rule.reverse,
+                dial,
+                Arc::clone(&own.counters),
+            )
+        };
+        let rules = self.rules.iter().map(own_rule).collect();
+        let limits = Limits {
+            flows: self.limits.flows.min(welcome.most_flows),
+            ..self.limits
+        };
+        let session = Session::new(association.clone(), true, rules, &limits);
+        *lock(&self.session) = Some(Arc::clone(&session));
+        let accepted = self.rules.iter().zip(&welcome.verdicts).enumerate();
+        let listeners = accepted.filter_map(|(number, (own, verdict))| {
+            let listener = own.listener.as_ref().filter(|_| verdict.is_ok())?;
+            Some((number as u16, Arc::clone(listener)))
+        });
+        let listeners = listeners.collect();
+        (self.observe)(ClientEvent::Connected {
+            rules: welcome.verdicts,
+        });
+        let served = tokio::select! {
+            reason = session.run(listeners) => Served::Ended(reason),
+            successor = successor(&association, connect) => Served::Replaced(successor),
+        };
+        session.end("another association replaces it");
+        // The next session needs the listeners for itself.
+        session.stopped().await;
+        *lock(&self.session) = None;
+        served
+    }
+}
+
+enum Served {
+    Ended(String),
+    Replaced(Association),
+}
+
+async fn set_up<C, F>(connect: &C) -> Result<Association, String>
+where
+    C: Fn() -> F,
+    F: Future<Output = Result<Association, ConnectError>>,
+{
+    match timeout(SET_UP, connect()).await {
+        Ok(Ok(association)) => Ok(association),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("the server does not answer".to_owned()),
+    }
+}
+
+/// A new association, after the old one was silent for so long that the new one was set up meanwhile.
+async fn successor<C, F>(old: &Association, connect: &C) -> Association
+where
+    C: Fn() -> F,
+    F: Future<Output = Result<Association, ConnectError>>,
+{
+    let received = || old.stats().counters.packets_received;
+    let (mut last, mut heard) = (received(), Instant::now());
+    loop {
+        sleep(LOOK).await;
+        if received() != last {
+            (last, heard) = (received(), Instant::now());
+        }
+        if heard.elapsed() < SILENCE {
+            continue;
+        }
+        let Ok(new) = set_up(connect).await else {
+            continue;
+        };
+        // If only the network was away, the old association, with its connections, works again too. Its own heartbeats may be 2 s apart now.
+        for path in old.paths() {
+            let _ = old.request_heartbeat(path.id);
+        }
+        sleep(LOOK).await;
+        if received() == last {
+            return new;
+        }
+        new.abort("the earlier association works again");
+    }
+}
+
+/// A time between half of it and all of it, so that the clients of a server that restarts do not come all at once.
+fn spread(time: Duration) -> Duration {
+    let mut random = [0; 1];
+    let _ = getrandom::fill(&mut random);
+    time / 2 + time / 2 * u32::from(random[0]) / 255
+}

@@ -1,0 +1,321 @@
+//! The server: it accepts associations, and forwards what its policy permits.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch::{Association, AssociationStats, Endpoint};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::counters::{RuleCounters, RuleStats};
+use crate::dial::Dial;
+use crate::limits::Limits;
+use crate::lock::{Lock, lock};
+use crate::policy::Policy;
+use crate::rule::{Listen, Target};
+use crate::session::{CONTROL, Session, SessionRule};
+use crate::socket::Listener;
+use crate::wire::{Hello, Message, RuleOffer, VERSION, Verdict, Welcome};
+
+/// The time for a client to send its Hello.
+const HELLO: Duration = Duration::from_secs(10);
+/// Clients at the same time, unless [`Server::most_clients`] says otherwise.
+const MOST_CLIENTS: usize = 1024;
+
+/// The progress of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServerEvent {
+    /// A client was accepted.
+    Connected {
+        /// Its address.
+        remote: SocketAddr,
+        /// For each rule: a description, and the place where the server listens (empty for rules that are not reverse) or the reason of the
+        /// refusal.
+        rules: Vec<(String, Result<String, String>)>,
+    },
+    /// The association of a client ended, or was not accepted.
+    Disconnected {
+        /// Its address.
+        remote: SocketAddr,
+        /// The reason.
+        reason: String,
+    },
+}
+
+/// A client of a server at one time.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ClientStatus {
+    /// The address of the client.
+    pub remote: SocketAddr,
+    /// The association and its paths.
+    pub association: AssociationStats,
+    /// The rules, described, with their counters.
+    pub rules: Vec<(String, RuleStats)>,
+}
+
+/// A client that is served.
+#[derive(Clone)]
+struct Served {
+    session: Arc<Session>,
+    rules: Vec<(String, Arc<RuleCounters>)>,
+}
+
+/// A rule, and the reason why it is refused or where the server listens.
+struct Judged {
+    rule: SessionRule,
+    verdict: Verdict,
+    listener: Option<Arc<Listener>>,
+}
+
+/// A server.
+pub struct Server {
+    limits: Limits,
+    places: Semaphore,
+    /// By the random numbers that clients choose.
+    clients: Lock<BTreeMap<[u8; 16], Served>>,
+    observe: Box<dyn Fn(ServerEvent) + Send + Sync>,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// A server whose clients have these limits each. At most 1,024 clients are served at the same time.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            places: Semaphore::new(MOST_CLIENTS),
+            clients: Lock::default(),
+            observe: Box::new(|_| {}),
+        }
+    }
+
+    /// Serves at most this number of clients at the same time, at least one.
+    #[must_use]
+    pub fn most_clients(mut self, clients: usize) -> Self {
+        self.places = Semaphore::new(clients.clamp(1, Semaphore::MAX_PERMITS));
+        self
+    }
+
+    /// Calls this function at each event.
+    #[must_use]
+    pub fn observe(mut self, observe: impl Fn(ServerEvent) + Send + Sync + 'static) -> Self {
+        self.observe = Box::new(observe);
+        self
+    }
+
+    /// The clients that are served now.
+    #[must_use]
+    pub fn clients(&self) -> Vec<ClientStatus> {
+        let served: Vec<Served> = lock(&self.clients).values().cloned().collect();
+        let status = |served: Served| ClientStatus {
+            remote: served.session.association.remote_addr(),
+            association: served.session.association.stats(),
+            rules: served
+                .rules
+                .into_iter()
+                .map(|(rule, counters)| (rule, counters.read()))
+                .collect(),
+        };
+        served.into_iter().map(status).collect()
+    }
+
+    /// Accepts and serves clients with this policy, until the endpoint is closed. The endpoint must listen on [`PORT`](crate::PORT).
+    pub async fn run(self: &Arc<Self>, endpoint: &Endpoint, policy: &Arc<Policy>) {
+        while let Some(association) = endpoint.accept().await {
+            let (server, policy) = (Arc::clone(self), Arc::clone(policy));
+            tokio::spawn(async move { server.serve(association, &policy).await });
+        }
+    }
+
+    /// Serves one client until its association ends. A caller that knows its clients may give each its own policy.
+    pub async fn serve(&self, association: Association, policy: &Arc<Policy>) {
+        let remote = association.remote_addr();
+        let reason = match self.places.try_acquire() {
+            Err(_) => Err("the server has no place for more clients".to_owned()),
+            Ok(_place) => match self.receive_hello(&association).await {
+                Ok(hello) => Ok(self.serve_client(&association, hello, policy).await),
+                Err(reason) => Err(reason),
+            },
+        };
+        let reason = reason.unwrap_or_else(|reason| {
+            association.abort(reason.clone());
+            reason
+        });
+        (self.observe)(ServerEvent::Disconnected { remote, reason });
+    }
+
+    async fn receive_hello(&self, association: &Association) -> Result<Hello, String> {
+        let message = timeout(HELLO, association.recv()).await;
+        let message = message.map_err(|_| "the client sent no Hello in time".to_owned())?;
+        let message = message.map_err(|error| error.to_string())?;
+        let message = message.ok_or("the client ended the association")?;
+        let stream = message.stream;
+        match Message::decode(message.into_bytes()) {
+            Ok(Message::Hello(hello)) if stream == CONTROL => {
+                if hello.version == VERSION {
+                    return Ok(hello);
+                }
+                let reason = format!("the client has version {} of the protocol", hello.version);
+                let refusal = Message::Refusal {
+                    version: VERSION,
+                    reason: reason.clone(),
+                };
+                let _ = association.send(CONTROL, refusal.encode()).await;
+                // So that the refusal arrives before the association ends.
+                let _ = timeout(HELLO, association.shutdown()).await;
+                Err(reason)
+            }
+            Ok(_) => Err("the client began with another message than a Hello".to_owned()),
+            Err(error) => Err(format!("the client sent {error}")),
+        }
+    }
+
+    async fn serve_client(&self, association: &Association, hello: Hello, policy: &Arc<Policy>) -> String {
+        self.end_earlier(&hello.client).await;
+        let mut judged = Vec::new();
+        for offer in &hello.rules {
+            judged.push(judge(offer, policy).await);
+        }
+        let mut listeners = Vec::new();
+        let (mut verdicts, mut rules) = (Vec::new(), Vec::new());
+        for (number, one) in judged.into_iter().enumerate() {
+            listeners.extend(one.listener.map(|listener| (number as u16, listener)));
+            verdicts.push(one.verdict);
+            rules.push(one.rule);
+        }
+        let described = hello.rules.iter().map(describe);
+        let counters = rules.iter().map(|rule| Arc::clone(&rule.counters));
+        let counted = described.clone().zip(counters).collect();
+        let session = Session::new(association.clone(), false, rules, &self.limits);
+        let welcome = Message::Welcome(Welcome {
+            version: VERSION,
+            most_flows: session.most_flows(),
+            verdicts: verdicts.clone(),
+        });
+        if let Err(error) = association.send(CONTROL, welcome.encode()).await {
+            return error.to_string();
+        }
+        let served = Served {
+            session: Arc::clone(&session),
+            rules: counted,
+        };
+        // If two associations of a client say Hello at the same time, the later one stays.
+        if let Some(earlier) = lock(&self.clients).insert(hello.client, served) {
+            earlier
+                .session
+                .end("another association of the client replaces it");
+        }
+        (self.observe)(ServerEvent::Connected {
+            remote: association.remote_addr(),
+            rules: described.zip(verdicts).collect(),
+        });
+        let _registered = Registered {
+            server: self,
+            client: hello.client,
+            session: Arc::clone(&session),
+        };
+        session.run(listeners).await
+    }
+
+    /// Ends the earlier association of a client, and waits until its listening places are free.
+    async fn end_earlier(&self, client: &[u8; 16]) {
+        let earlier = lock(&self.clients).remove(client);
+        if let Some(earlier) = earlier {
+            earlier
+                .session
+                .end("another association of the client replaces it");
+            earlier.session.stopped().await;
+        }
+    }
+}
+
+/// A client in the list of the server, unless another association has replaced it.
+struct Registered<'a> {
+    server: &'a Server,
+    client: [u8; 16],
+    session: Arc<Session>,
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        let mut clients = lock(&self.server.clients);
+        let own = clients.get(&self.client);
+        if own.is_some_and(|served| Arc::ptr_eq(&served.session, &self.session)) {
+            clients.remove(&self.client);
+        }
+    }
+}
+
+fn describe(offer: &RuleOffer) -> String {
+    let reverse = if offer.reverse { "reverse-" } else { "" };
+    format!("{reverse}{} {}", offer.protocol, offer.place)
+}
+
+/// Decides about a rule of a client.
+async fn judge(offer: &RuleOffer, policy: &Arc<Policy>) -> Judged {
+    let mut listener = None;
+    let mut dial = None;
+    let verdict = if offer.reverse {
+        match listen(offer, policy).await {
+            Ok(bound) => {
+                let place = bound.place().map_or_else(String::new, |place| place.to_string());
+                listener = Some(Arc::new(bound));
+                Ok(place)
+            }
+            Err(reason) => Err(reason),
+        }
+    } else {
+        match offer.place.parse::<Target>() {
+            Ok(target) if policy.may_reach(offer.protocol, &target) => {
+                dial = Some(Dial {
+                    target,
+                    policy: Some(Arc::clone(policy)),
+                });
+                Ok(String::new())
+            }
+            Ok(target) => Err(format!(
+                "the server does not permit {target}/{}: it needs --allow-to",
+                offer.protocol
+            )),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    let rule = SessionRule::new(
+        offer.protocol,
+        offer.traffic.clone(),
+        offer.reverse,
+        dial,
+        Arc::default(),
+    );
+    Judged {
+        rule,
+        verdict,
+        listener,
+    }
+}
+
+async fn listen(offer: &RuleOffer, policy: &Policy) -> Result<Listener, String> {
+    let place: Listen = offer
+        .place
+        .parse()
+        .map_err(|error: crate::RuleError| error.to_string())?;
+    if !policy.permits_listening(offer.protocol, &place) {
+        return Err(format!(
+            "the server does not permit to listen at {place}/{}: it needs --allow-listen",
+            offer.protocol
+        ));
+    }
+    let bound = Listener::bind(offer.protocol, &place).await;
+    bound.map_err(|error| format!("the server cannot listen at {place}: {error}"))
+}

@@ -1,0 +1,344 @@
+//! One association between a client and a server: its flows, and the messages that arrive for them.
+
+mod bytes_flow;
+mod datagrams;
+mod table;
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use anabranch::{Association, Event, SendOptions, StreamId};
+use bytes::Bytes;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::counters::RuleCounters;
+use crate::dial::Dial;
+use crate::limits::{Limits, MOST_FLOWS};
+use crate::lock::{Lock, lock};
+use crate::memory::Memory;
+use crate::pace::Bucket;
+use crate::rule::{Protocol, Traffic};
+use crate::socket::Listener;
+use crate::wire::{FlowId, Message, ResetReason, WireError};
+use bytes_flow::ByteFlow;
+use table::{Entry, Table};
+
+/// The stream of the messages that concern all flows.
+pub(crate) const CONTROL: StreamId = StreamId(0);
+
+/// A rule at this endpoint.
+#[derive(Debug)]
+pub(crate) struct SessionRule {
+    pub(crate) protocol: Protocol,
+    pub(crate) traffic: Traffic,
+    /// Where flows of the peer lead; `None` if this endpoint opens the flows, or refuses the rule.
+    pub(crate) dial: Option<Dial>,
+    /// Whether this endpoint listens.
+    pub(crate) listens: bool,
+    pub(crate) counters: Arc<RuleCounters>,
+    bucket: Option<Lock<Bucket>>,
+}
+
+impl SessionRule {
+    pub(crate) fn new(
+        protocol: Protocol,
+        traffic: Traffic,
+        listens: bool,
+        dial: Option<Dial>,
+        counters: Arc<RuleCounters>,
+    ) -> Self {
+        let bucket = traffic
+            .rate
+            .map(|rate| Lock::new(Bucket::new(rate, Instant::now())));
+        Self {
+            protocol,
+            traffic,
+            dial,
+            listens,
+            counters,
+            bucket,
+        }
+    }
+}
+
+/// Why this endpoint ends an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Violation {
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    #[error("a message that the peer may not send now")]
+    Unexpected,
+    #[error("a flow of the wrong number or rule")]
+    Flow,
+    #[error("more data than its credit allows")]
+    Credit,
+    #[error("more refusals than it reads")]
+    Refusals,
+}
+
+/// The state of an association that its tasks share.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) association: Association,
+    is_client: bool,
+    rules: Vec<SessionRule>,
+    table: Lock<Table>,
+    memory: Memory,
+    /// For one read of a socket at a time, which does not wait: most sockets of a session are idle, and need no buffer of their own.
+    scratch: Lock<Box<[u8]>>,
+    /// Becomes true at the end. Each task holds a receiver.
+    ended: watch::Sender<bool>,
+}
+
+/// Ends a session whose task is dropped.
+struct EndGuard(Arc<Session>);
+
+impl Drop for EndGuard {
+    fn drop(&mut self) {
+        self.0.end("the forwarder stops");
+    }
+}
+
+impl Session {
+    pub(crate) fn new(
+        association: Association,
+        is_client: bool,
+        rules: Vec<SessionRule>,
+        limits: &Limits,
+    ) -> Arc<Self> {
+        let streams = association.outbound_streams().saturating_sub(1);
+        let flows = limits.flows.min(MOST_FLOWS).min(streams.into());
+        Arc::new(Self {
+            association,
+            is_client,
+            rules,
+            table: Lock::new(Table::new(is_client, flows as usize)),
+            memory: Memory::new(limits.memory),
+            scratch: Lock::new(vec![0; 1 << 16].into()),
+            ended: watch::Sender::new(false),
+        })
+    }
+
+    pub(crate) fn most_flows(&self) -> u32 {
+        lock(&self.table).most_flows() as u32
+    }
+
+    /// Ends the session: its tasks stop, and close their sockets.
+    pub(crate) fn end(&self, reason: impl Display) {
+        self.ended.send_replace(true);
+        self.remove_all();
+        if self.association.close_reason().is_none() {
+            self.association.abort(reason.to_string());
+        }
+    }
+
+    /// Waits until all tasks have stopped, after [`Session::end`].
+    pub(crate) async fn stopped(&self) {
+        self.ended.closed().await;
+    }
+
+    /// Runs a task until it ends, or the session does.
+    fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
+        let mut ended = self.ended.subscribe();
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                _ = ended.wait_for(|ended| *ended) => {}
+                () = task => {}
+            }
+        });
+    }
+
+    /// Serves the association until it ends. Returns why.
+    pub(crate) async fn run(self: &Arc<Self>, listeners: Vec<(u16, Arc<Listener>)>) -> String {
+        let guard = EndGuard(Arc::clone(self));
+        for (rule, listener) in listeners {
+            let session = Arc::clone(self);
+            self.spawn(async move {
+                match &*listener {
+                    Listener::Bytes(listener) => session.listen_bytes(rule, listener).await,
+                    Listener::Datagrams(_) => session.listen_datagrams(rule, &listener).await,
+                }
+            });
+        }
+        let session = Arc::clone(self);
+        self.spawn(async move { session.count_abandoned().await });
+        let reason = self.dispatch().await;
+        self.end(&reason);
+        drop(guard);
+        reason
+    }
+
+    /// Gives each message to its flow. Nothing here waits for a program or for the peer, so that no flow delays another.
+    async fn dispatch(self: &Arc<Self>) -> String {
+        loop {
+            let message = match self.association.recv().await {
+                Ok(Some(message)) => message.into_bytes(),
+                Ok(None) => return "the peer ended the association".to_owned(),
+                Err(error) => return error.to_string(),
+            };
+            let handled = Message::decode(message).map_err(Violation::from);
+            if let Err(violation) = handled.and_then(|message| self.handle(message)) {
+                return format!("the peer sent {violation}");
+            }
+        }
+    }
+
+    fn handle(self: &Arc<Self>, message: Message) -> Result<(), Violation> {
+        match message {
+            Message::Open { flow, rule } => self.on_open(flow, rule),
+            Message::Data { flow, bytes } => match self.byte_flow(flow) {
+                Some(known) => known.on_data(bytes, self),
+                None => Ok(()),
+            },
+            Message::End { flow } => {
+                if let Some(known) = self.byte_flow(flow) {
+                    known.on_end();
+                }
+                Ok(())
+            }
+            Message::Reset { flow, reason } => {
+                self.on_reset(flow, reason);
+                Ok(())
+            }
+            Message::Credit { flow, credit } => match self.byte_flow(flow) {
+                Some(known) if !known.credit.grant(credit) => Err(Violation::Credit),
+                _ => Ok(()),
+            },
+            Message::Datagram { flow, rule, payload } => self.on_datagram(flow, rule, payload),
+            Message::Hello(_) | Message::Welcome(_) | Message::Refusal { .. } => Err(Violation::Unexpected),
+        }
+    }
+
+    fn byte_flow(&self, flow: FlowId) -> Option<Arc<ByteFlow>> {
+        match lock(&self.table).get(flow) {
+            Some(Entry::Bytes(flow)) => Some(Arc::clone(flow)),
+            _ => None,
+        }
+    }
+
+    fn on_reset(&self, flow: FlowId, reason: ResetReason) {
+        let entry = lock(&self.table).get(flow).cloned();
+        let rule = match &entry {
+            Some(Entry::Bytes(flow)) => {
+                flow.on_reset();
+                flow.rule
+            }
+            Some(Entry::Datagrams(flow)) => {
+                flow.refuse();
+                flow.rule
+            }
+            None => return,
+        };
+        if reason != ResetReason::Connection {
+            tracing::info!(?reason, "the peer refuses a flow of {}", self.describe(rule));
+            self.rule(rule).counters.flows_refused.add(1);
+        }
+    }
+
+    /// A rule of a known flow.
+    fn rule(&self, rule: u16) -> &SessionRule {
+        &self.rules[usize::from(rule)]
+    }
+
+    fn describe(&self, rule: u16) -> String {
+        let own = self.rule(rule);
+        match &own.dial {
+            Some(dial) => format!("rule {rule} ({} to {})", own.protocol, dial.target),
+            None => format!("rule {rule} ({})", own.protocol),
+        }
+    }
+
+    /// Checks that the peer may open this flow by this rule.
+    fn check_open(&self, flow: FlowId, rule: u16, protocol: Protocol) -> Result<(), Violation> {
+        let fits = |rule: &SessionRule| rule.protocol == protocol && !rule.listens;
+        let is_of_peer = flow.is_of_client() != self.is_client;
+        match self.rules.get(usize::from(rule)) {
+            Some(rule) if is_of_peer && fits(rule) => Ok(()),
+            _ => Err(Violation::Flow),
+        }
+    }
+
+    /// Tells the peer that a flow is refused. A peer that does not read the refusals that it causes loses the association.
+    fn refuse(&self, flow: FlowId, rule: u16, reason: ResetReason) -> Result<(), Violation> {
+        self.rule(rule).counters.flows_refused.add(1);
+        let reset = Message::Reset { flow, reason };
+        match self
+            .association
+            .try_send(CONTROL, reset.encode(), SendOptions::default())
+        {
+            Err(anabranch::SendError::BufferFull) => Err(Violation::Refusals),
+            // The association has ended: `dispatch` finds out.
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes a flow, and returns what it occupied.
+    fn remove(&self, flow: FlowId) {
+        let removed = lock(&self.table).remove(flow);
+        let rule = match removed {
+            Some(Entry::Bytes(flow)) => {
+                self.memory.release(flow.reserved());
+                flow.rule
+            }
+            Some(Entry::Datagrams(flow)) => flow.rule,
+            None => return,
+        };
+        self.rule(rule).counters.flows.subtract(1);
+    }
+
+    fn remove_all(&self) {
+        let flows = lock(&self.table).take_all();
+        flows.into_iter().for_each(|flow| self.remove(flow));
+    }
+
+    /// Adds a flow that [`Table::add`] makes of its number and stream. `None` if a limit is reached.
+    fn add(
+        &self,
+        flow: Option<FlowId>,
+        rule: u16,
+        make: impl FnOnce(FlowId, StreamId) -> Entry,
+    ) -> Option<Entry> {
+        let own = self.rule(rule);
+        let entry = lock(&self.table).add(flow, make)?;
+        own.counters.flows.add(1);
+        own.counters.flows_opened.add(1);
+        Some(entry)
+    }
+
+    /// Sends a message on a stream, reliably and in order.
+    async fn send(&self, stream: StreamId, message: Bytes) -> Result<(), anabranch::SendError> {
+        self.association.send(stream, message).await.map(|_| ())
+    }
+
+    /// Counts the datagrams that the association abandons: the context of a message is its rule.
+    async fn count_abandoned(&self) {
+        while let Some(event) = self.association.next_event().await {
+            if let Event::Abandoned(message) = event
+                && let Ok(rule) = usize::try_from(message.context)
+                && let Some(rule) = self.rules.get(rule)
+            {
+                rule.counters.abandoned.add(1);
+            }
+        }
+    }
+}
+
+impl Drop for Session {
+    /// The gauges of the rules outlive the session.
+    fn drop(&mut self) {
+        self.remove_all();
+    }
+}
+
+/// Data below this size is copied out of the datagram in which it arrived, which it would otherwise keep in memory.
+const COPIED: usize = 1024;
+
+fn detached(bytes: Bytes) -> Bytes {
+    if bytes.len() < COPIED {
+        Bytes::copy_from_slice(&bytes)
+    } else {
+        bytes
+    }
+}

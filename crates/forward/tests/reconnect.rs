@@ -1,0 +1,228 @@
+//! Clients that lose their server, and come again.
+
+mod common;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anabranch_forward::{ClientEvent, Limits, PORT, Protocol, Server};
+use common::{Connected, client, connect, forward, open_policy, rule, serve, start, tcp, udp, until, within};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+#[tokio::test]
+async fn a_client_waits_for_its_server_and_survives_a_restart() {
+    let target = tcp().await;
+    let first = serve(Limits::default(), open_policy()).await;
+    let address = first.endpoint.local_addr();
+    let rules = vec![rule(Protocol::Tcp, false, target.local_addr().unwrap(), "")];
+    let mut connected = client(rules, Limits::default(), address).await;
+    connected.verdicts().await;
+    // The server ends with everything that it knows. Its endpoint goes on until the clients have its SHUTDOWN.
+    for status in first.server.clients() {
+        assert_eq!(status.remote.ip(), address.ip());
+    }
+    first.task.abort();
+    within(first.endpoint.close()).await;
+    drop(first);
+    let lost = within(connected.events.recv()).await.unwrap();
+    assert!(matches!(lost, ClientEvent::Disconnected { .. }), "{lost:?}");
+    // A program that connects meanwhile waits.
+    let mut program = connect(connected.place(0)).await;
+    program.write_all(b"early").await.unwrap();
+    let second = start(Server::new(Limits::default()), open_policy(), address).await;
+    connected.verdicts().await;
+    let (mut accepted, _) = within(target.accept()).await.unwrap();
+    let mut arrived = [0; 5];
+    within(accepted.read_exact(&mut arrived)).await.unwrap();
+    assert_eq!(&arrived, b"early");
+    assert_eq!(second.server.clients().len(), 1);
+}
+
+#[tokio::test]
+async fn the_pause_between_attempts_grows_up_to_a_limit() {
+    // Nothing answers there, and the system says so at once.
+    let unused = udp().await.local_addr().unwrap();
+    let mut connected = client(Vec::new(), Limits::default(), unused).await;
+    let mut pauses = Vec::new();
+    for _ in 0..4 {
+        match within(connected.events.recv()).await.unwrap() {
+            ClientEvent::Disconnected { retry_in, .. } => pauses.push(retry_in.as_millis()),
+            event => panic!("{event:?}"),
+        }
+    }
+    for (index, pause) in pauses.iter().enumerate() {
+        let longest = 250 << index;
+        assert!((longest / 2..=longest).contains(pause), "{pauses:?}");
+    }
+}
+
+/// The client comes again before the server has noticed the end of its association, which listens where the new one must.
+#[tokio::test]
+async fn a_second_association_of_a_client_replaces_the_first() {
+    let target = tcp().await;
+    let place = tcp().await.local_addr().unwrap();
+    let text = format!("{place}={}", target.local_addr().unwrap());
+    let rules = vec![anabranch_forward::Rule::parse(Protocol::Tcp, true, &text).unwrap()];
+    let (server, mut connected, _) = forward(rules).await;
+    for _ in 0..3 {
+        // The task of the client ends, its number stays. The server is told nothing that it could wait for.
+        connected.task.abort();
+        let (again, from) = (Arc::clone(&connected.client), server.endpoint.local_addr());
+        let endpoint = anabranch_forward::endpoint(&Limits::default())
+            .bind("127.0.0.1:0")
+            .await
+            .unwrap();
+        connected.task = tokio::spawn(async move {
+            again.run(|| endpoint.connect(from, PORT)).await;
+        });
+        let verdicts = connected.verdicts().await;
+        assert_eq!(verdicts, [Ok(place.to_string())]);
+        let mut program = connect(place).await;
+        let (mut accepted, _) = within(target.accept()).await.unwrap();
+        program.write_all(b"x").await.unwrap();
+        assert_eq!(within(accepted.read_u8()).await.unwrap(), b'x');
+    }
+    until("one client is left", || server.server.clients().len() == 1).await;
+}
+
+/// Moves datagrams between one client and the server while it is told to. Returns its address, and the switch.
+async fn relay(server: SocketAddr) -> (SocketAddr, Arc<AtomicBool>) {
+    let (near, far) = (udp().await, udp().await);
+    far.connect(server).await.unwrap();
+    let address = near.local_addr().unwrap();
+    let works = Arc::new(AtomicBool::new(true));
+    let switch = Arc::clone(&works);
+    tokio::spawn(async move {
+        let (mut there, mut here) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+        let mut client = None;
+        loop {
+            tokio::select! {
+                Ok((len, source)) = near.recv_from(&mut there) => {
+                    client = Some(source);
+                    if works.load(Ordering::Relaxed) {
+                        let _ = far.send(&there[..len]).await;
+                    }
+                }
+                Ok(len) = far.recv(&mut here) => if let Some(client) = client && works.load(Ordering::Relaxed) {
+                    let _ = near.send_to(&here[..len], client).await;
+                }
+            }
+        }
+    });
+    (address, switch)
+}
+
+/// A client whose first association passes a relay, and further ones whatever `next` says.
+async fn client_behind_relay(
+    server: SocketAddr,
+    target: SocketAddr,
+    next: impl Fn(&AtomicBool) + Send + Sync + 'static,
+) -> (Connected, Arc<AtomicBool>) {
+    let (near, works) = relay(server).await;
+    let mut connected = client(
+        vec![rule(Protocol::Tcp, false, target, "")],
+        Limits::default(),
+        near,
+    )
+    .await;
+    connected.task.abort();
+    let endpoint = anabranch_forward::endpoint(&Limits::default())
+        .bind("127.0.0.1:0")
+        .await
+        .unwrap();
+    let (own, switch, attempts) = (
+        Arc::clone(&connected.client),
+        Arc::clone(&works),
+        AtomicBool::new(false),
+    );
+    connected.task = tokio::spawn(async move {
+        own.run(|| {
+            let is_first = !attempts.swap(true, Ordering::Relaxed);
+            if !is_first {
+                next(&switch);
+            }
+            endpoint.connect(if is_first { near } else { server }, PORT)
+        })
+        .await;
+    });
+    connected.verdicts().await;
+    (connected, works)
+}
+
+#[tokio::test]
+async fn a_silent_association_is_replaced_by_another() {
+    let target = tcp().await;
+    let server = serve(Limits::default(), open_policy()).await;
+    let address = server.endpoint.local_addr();
+    let (mut connected, works) = client_behind_relay(address, target.local_addr().unwrap(), |_| {}).await;
+    works.store(false, Ordering::Relaxed);
+    connected.verdicts().await;
+    let mut program = connect(connected.place(0)).await;
+    let (mut accepted, _) = within(target.accept()).await.unwrap();
+    program.write_all(b"x").await.unwrap();
+    assert_eq!(within(accepted.read_u8()).await.unwrap(), b'x');
+    assert_eq!(server.server.clients().len(), 1);
+}
+
+/// The network is away for longer than the client waits, and comes again: connections survive.
+#[tokio::test]
+async fn an_association_that_works_again_is_kept() {
+    let target = tcp().await;
+    let server = serve(Limits::default(), open_policy()).await;
+    let address = server.endpoint.local_addr();
+    let again = |works: &AtomicBool| works.store(true, Ordering::Relaxed);
+    let (connected, works) = client_behind_relay(address, target.local_addr().unwrap(), again).await;
+    let mut program = connect(connected.place(0)).await;
+    let (mut accepted, _) = within(target.accept()).await.unwrap();
+    works.store(false, Ordering::Relaxed);
+    program.write_all(b"x").await.unwrap();
+    assert_eq!(within(accepted.read_u8()).await.unwrap(), b'x');
+    assert!(
+        works.load(Ordering::Relaxed),
+        "the client tried a second association"
+    );
+    assert_eq!(connected.stats(0).flows, 1);
+}
+
+#[tokio::test]
+async fn many_clients_have_a_server_and_each_its_own_flows() {
+    let server = serve(Limits::default(), open_policy()).await;
+    let mut all = Vec::new();
+    for index in 0..20_u8 {
+        let target = udp().await;
+        let rules = vec![rule(Protocol::Udp, false, target.local_addr().unwrap(), "")];
+        let connected = client(rules, Limits::default(), server.endpoint.local_addr()).await;
+        all.push((index, target, connected));
+    }
+    for (index, target, connected) in &mut all {
+        connected.verdicts().await;
+        let program = udp().await;
+        program.send_to(&[*index], connected.place(0)).await.unwrap();
+        let mut buffer = [0; 10];
+        let (len, _) = within(target.recv_from(&mut buffer)).await.unwrap();
+        assert_eq!(buffer[..len], [*index]);
+    }
+    assert_eq!(server.server.clients().len(), 20);
+}
+
+#[tokio::test]
+async fn a_server_that_is_full_refuses_the_next_client() {
+    let full = start(
+        Server::new(Limits::default()).most_clients(1),
+        open_policy(),
+        ([127, 0, 0, 1], 0).into(),
+    )
+    .await;
+    let address = full.endpoint.local_addr();
+    let mut first = client(Vec::new(), Limits::default(), address).await;
+    first.verdicts().await;
+    let mut second = client(Vec::new(), Limits::default(), address).await;
+    let refused = within(second.events.recv()).await.unwrap();
+    let ClientEvent::Disconnected { reason, .. } = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(reason.contains("no place for more clients"), "{reason}");
+    drop(first);
+    second.verdicts().await;
+}
