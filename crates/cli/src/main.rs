@@ -3,7 +3,7 @@
 //! `demo` shows the protocol at work on one machine. `listen`, `send` and `ping` transfer messages between two machines.
 //! `perf` measures the path between two machines, `bench` the stack on this machine. `lab` runs the experiments of the papers.
 //! `web` shows data channels in a
-//! browser. `bed` runs programs on an emulated network. `completions` and `man` write the files that a package installs. This file has the command line; each subcommand has its file in `commands`.
+//! browser. `forward` carries the ports of other programs. `bed` runs programs on an emulated network. `completions` and `man` write the files that a package installs. This file has the command line; each subcommand has its file in `commands`.
 
 mod authentication;
 mod by_path;
@@ -37,7 +37,7 @@ use clap::{Parser, Subcommand};
 
 #[cfg(target_os = "linux")]
 use crate::commands::bed;
-use crate::commands::{bench, completions, demo, keygen, lab, listen, man, perf, ping, send, web};
+use crate::commands::{bench, completions, demo, forward, keygen, lab, listen, man, perf, ping, send, web};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::Observe;
@@ -90,6 +90,8 @@ enum Command {
     Lab(lab::LabArgs),
     /// Serve a page that compares reliable, expiring and prioritised messages in a visitor's browser
     Web(web::WebArgs),
+    /// Forward UDP and TCP ports of other programs, with deadlines and over several paths (NOT ENCRYPTED yet)
+    Forward(forward::ForwardArgs),
     /// Run any program on a testbed: two hosts on this machine with emulated links (Linux, root)
     #[cfg(target_os = "linux")]
     Bed(bed::BedArgs),
@@ -113,6 +115,7 @@ impl Command {
             Self::Bench(args) => &args.observe,
             Self::Lab(args) => args.observe(),
             Self::Web(args) => &args.observe,
+            Self::Forward(args) => args.observe(),
             #[cfg(target_os = "linux")]
             Self::Bed(args) => args.observe(),
             Self::Keygen(_) | Self::Completions(_) | Self::Man(_) => return None,
@@ -130,6 +133,7 @@ impl Command {
             Self::Bench(args) => bench::run(args, interrupt).await,
             Self::Lab(args) => lab::run(args, interrupt).await,
             Self::Web(args) => web::run(args, interrupt).await,
+            Self::Forward(args) => forward::run(args, interrupt).await,
             #[cfg(target_os = "linux")]
             Self::Bed(args) => bed::run(args, interrupt).await,
             Self::Keygen(args) => keygen::run(&args),
@@ -196,7 +200,8 @@ mod tests {
                 example.contains(&format!("anabranch {name}"))
                     || example.contains(&format!("anabranch perf {name}"))
                     || example.contains(&format!("anabranch lab {name}"))
-                    || example.contains(&format!("anabranch bed {name}")),
+                    || example.contains(&format!("anabranch bed {name}"))
+                    || example.contains(&format!("anabranch forward {name}")),
                 "{name} has no example"
             );
             for argument in command.get_arguments() {

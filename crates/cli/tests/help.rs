@@ -78,8 +78,8 @@ fn every_help_fits_a_hundred_columns_at_any_terminal_width() {
 #[test]
 fn every_help_begins_with_the_three_most_used_options() {
     let all = commands();
-    // The commands on Linux: 10 commands, 2 of `perf`, 4 of `lab` and 4 of `bed`.
-    assert!(all.len() >= 1 + 9 + 2 + 4, "{all:?}");
+    // The commands on Linux: 11 commands, 2 of `perf`, 4 of `lab`, 2 of `forward` and 4 of `bed`.
+    assert!(all.len() >= 1 + 10 + 2 + 4 + 2, "{all:?}");
     for command in all {
         let help = help(&command, "100");
         let before = options(&group(&help, "Options:"));
@@ -96,6 +96,8 @@ fn every_help_begins_with_the_three_most_used_options() {
         ("perf server", "udp-port one-off interval"),
         ("perf client", "time size rate"),
         ("bench", "size udp mib"),
+        ("forward server", "allow-to allow-listen udp-port"),
+        ("forward client", "udp tcp path"),
         ("lab run", "quick only set"),
         ("lab check", "all quick jobs"),
         ("lab report", "all quick output"),

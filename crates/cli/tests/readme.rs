@@ -2,7 +2,7 @@
 //! example that it shows.
 //!
 //! The commands of a page run in their own directory. A listener or a server runs in the background until the next one starts, or until
-//! the page ends. It gets a free UDP port, which replaces 9899 in the other commands of the page.
+//! the page ends. It gets a free UDP port, which replaces 9899 in the other commands of the page. A forwarder runs beside it.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
@@ -98,7 +98,10 @@ fn copy_examples(directory: &Path) {
 struct Page {
     directory: PathBuf,
     port: String,
-    server: Option<(Running, PathBuf)>,
+    /// Ports that the page shows beside 9899, and those that replace them.
+    other_ports: [(&'static str, String); 2],
+    /// The server, and the forwarders that were started after it.
+    servers: Vec<(Running, PathBuf)>,
     printed: String,
 }
 
@@ -109,35 +112,37 @@ impl Page {
         Self {
             directory,
             port: free_port().to_string(),
-            server: None,
+            other_ports: ["9897", "5004"].map(|shown| (shown, free_port().to_string())),
+            servers: Vec::new(),
             printed: String::new(),
         }
     }
 
-    /// Ends the server as Ctrl-C does, and takes its output.
+    /// Ends the servers as Ctrl-C does, the last one first, and takes their output.
     fn stop(&mut self) {
-        let Some((server, log)) = self.server.take() else {
-            return;
-        };
-        // With `--once`, the server has already ended after the first association.
-        let pid = server.0.id().to_string();
-        let _ = Command::new("kill")
-            .args(["-INT", &pid])
-            .stderr(Stdio::null())
-            .status();
-        let output = server.output();
-        assert!(
-            output.status.success(),
-            "a server failed: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        self.printed
-            .push_str(&std::fs::read_to_string(log).expect("the server's output"));
+        while let Some((server, log)) = self.servers.pop() {
+            // With `--once`, the server has already ended after the first association.
+            let pid = server.0.id().to_string();
+            let _ = Command::new("kill")
+                .args(["-INT", &pid])
+                .stderr(Stdio::null())
+                .status();
+            let output = server.output();
+            assert!(
+                output.status.success(),
+                "a server failed: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            self.printed
+                .push_str(&std::fs::read_to_string(log).expect("the server's output"));
+        }
     }
 
     fn start(&mut self, line: &str) {
-        self.stop();
-        let log = self.directory.join("server.log");
+        if !line.starts_with("anabranch forward") {
+            self.stop();
+        }
+        let log = self.directory.join(format!("server-{}.log", self.servers.len()));
         let file = std::fs::File::create(&log).expect("a log");
         let mut command = shell(&format!("exec {line}"), &self.directory);
         let mut server = Running(command.stdout(file).spawn().expect("the server starts"));
@@ -151,7 +156,7 @@ impl Page {
             assert!(Instant::now() < end, "{line} does not say that it is ready");
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.server = Some((server, log));
+        self.servers.push((server, log));
     }
 
     fn run(&mut self, line: &str) {
@@ -179,11 +184,16 @@ impl Page {
     /// Runs a command of the page; only the program that cargo would build, the UDP port and the script's path are replaced.
     fn command(&mut self, shown: &str) {
         let mut line = shown.replace("cargo run --release --bin anabranch -- ", "anabranch ");
-        for command in ["listen", "send", "ping", "perf server", "perf client"] {
+        let names_port = line.contains("--udp-port ");
+        let with_port = ["listen", "send", "ping", "perf server", "perf client"];
+        for command in with_port.into_iter().filter(|_| !names_port) {
             let port = format!("anabranch {command} --udp-port {}", self.port);
             line = line.replace(&format!("anabranch {command}"), &port);
         }
         line = line.replace("9899", &self.port);
+        for (shown, port) in &self.other_ports {
+            line = line.replace(shown, port);
+        }
         if line.starts_with("anabranch web") {
             // Any free port, because another program of this machine may have the one that the page shows.
             line = line
@@ -194,7 +204,12 @@ impl Page {
         let script = root().join("wireshark/anabranch.lua");
         line = line.replace("wireshark/anabranch.lua", script.to_str().expect("UTF-8"));
         let programs = ["anabranch ", "grep ", "tshark ", "printf ", "seq "];
-        let servers = ["anabranch listen", "anabranch perf server", "anabranch web"];
+        let servers = [
+            "anabranch listen",
+            "anabranch perf server",
+            "anabranch web",
+            "anabranch forward",
+        ];
         if servers.iter().any(|server| line.starts_with(server)) {
             self.start(&line);
         } else if programs.iter().any(|program| line.starts_with(program)) {

@@ -1,10 +1,11 @@
 //! The client: its rules, and an association with a server that is set up again whenever it ends.
 
+use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::{Association, AssociationStats, ConnectError};
+use anabranch::{Association, AssociationStats};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::counters::{RuleCounters, RuleStats};
@@ -164,10 +165,11 @@ impl Client {
     /// beside the first one, and uses it if the first one stays silent.
     ///
     /// `connect` sets up an association with an endpoint of [`endpoint`](crate::endpoint). The endpoint may be a new one each time.
-    pub async fn run<C, F>(&self, connect: C)
+    pub async fn run<C, F, E>(&self, connect: C)
     where
         C: Fn() -> F,
-        F: Future<Output = Result<Association, ConnectError>>,
+        F: Future<Output = Result<Association, E>>,
+        E: Display,
     {
         let mut pause = PAUSES[0];
         let mut next: Option<Association> = None;
@@ -238,10 +240,11 @@ impl Client {
     }
 
     /// Forwards until the association ends, or another one replaces it.
-    async fn serve<C, F>(&self, association: Association, welcome: Welcome, connect: &C) -> Served
+    async fn serve<C, F, E>(&self, association: Association, welcome: Welcome, connect: &C) -> Served
     where
         C: Fn() -> F,
-        F: Future<Output = Result<Association, ConnectError>>,
+        F: Future<Output = Result<Association, E>>,
+        E: Display,
     {
         let own_rule = |own: &ClientRule| {
             let dial = own.rule.reverse.then(|| Dial {
@@ -269,7 +272,9 @@ impl Client {
             let listener = own.listener.as_ref().filter(|_| verdict.is_ok())?;
             Some((number as u16, Arc::clone(listener)))
         });
-        let listeners = listeners.collect();
+        let listeners: Vec<(u16, Arc<Listener>)> = listeners.collect();
+        // Before the event: whoever hears of it may send.
+        listeners.iter().for_each(|(_, listener)| listener.drop_waiting());
         (self.observe)(ClientEvent::Connected {
             rules: welcome.verdicts,
         });
@@ -290,10 +295,11 @@ enum Served {
     Replaced(Association),
 }
 
-async fn set_up<C, F>(connect: &C) -> Result<Association, String>
+async fn set_up<C, F, E>(connect: &C) -> Result<Association, String>
 where
     C: Fn() -> F,
-    F: Future<Output = Result<Association, ConnectError>>,
+    F: Future<Output = Result<Association, E>>,
+    E: Display,
 {
     match timeout(SET_UP, connect()).await {
         Ok(Ok(association)) => Ok(association),
@@ -303,10 +309,11 @@ where
 }
 
 /// A new association, after the old one was silent for so long that the new one was set up meanwhile.
-async fn successor<C, F>(old: &Association, connect: &C) -> Association
+async fn successor<C, F, E>(old: &Association, connect: &C) -> Association
 where
     C: Fn() -> F,
-    F: Future<Output = Result<Association, ConnectError>>,
+    F: Future<Output = Result<Association, E>>,
+    E: Display,
 {
     let received = || old.stats().counters.packets_received;
     let (mut last, mut heard) = (received(), Instant::now());

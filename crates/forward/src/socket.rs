@@ -175,6 +175,22 @@ impl Listener {
         })
     }
 
+    /// Drops datagrams that arrived while there was no association: they are old.
+    pub(crate) fn drop_waiting(&self) {
+        // The buffer of a socket has fewer.
+        const MOST: usize = 100_000;
+        let Self::Datagrams(socket) = self else {
+            return;
+        };
+        let mut byte = [0];
+        for _ in 0..MOST {
+            match socket.try_recv_from(&mut byte) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                _ => {}
+            }
+        }
+    }
+
     /// Where programs reach it: with port 0, the port that the system chose.
     pub(crate) fn place(&self) -> Option<Listen> {
         match self {

@@ -5,6 +5,7 @@ pub(crate) mod bed;
 pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod forward;
 pub(crate) mod keygen;
 pub(crate) mod lab;
 pub(crate) mod listen;

@@ -143,7 +143,6 @@ impl Session {
         let Listener::Datagrams(socket) = &**listener else {
             return;
         };
-        drop_waiting(socket);
         // Before the runtime has heard that a new socket is writable, answers would be dropped.
         let _ = socket.writable().await;
         let idle = self.rule(rule).traffic.idle;
@@ -298,19 +297,6 @@ impl Session {
                 // The system reports here that the target's port is closed (ICMP). It may open again.
                 Err(_) => {}
             }
-        }
-    }
-}
-
-/// Drops datagrams that arrived while there was no association: they are old.
-fn drop_waiting(socket: &UdpSocket) {
-    // The buffer of a socket has fewer.
-    const MOST: usize = 100_000;
-    let mut byte = [0];
-    for _ in 0..MOST {
-        match socket.try_recv_from(&mut byte) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-            _ => {}
         }
     }
 }

@@ -1,0 +1,198 @@
+//! `anabranch forward`: UDP and TCP ports of programs that cannot be changed, over SCTP with deadlines, priorities and several paths.
+
+mod client;
+mod file;
+mod metrics;
+mod server;
+mod status;
+
+use std::future::Future;
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anabranch_forward::{Limits, MOST_FLOWS};
+use clap::{Args, Subcommand, ValueHint};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::options::{OUTPUT, Observe};
+use crate::output;
+use crate::units;
+use status::{Screen, Status};
+
+const LIMITS: &str = "Limits";
+const ENCRYPTION: &str = "Encryption";
+/// Limit on the graceful shutdown after the user asked to stop.
+const HURRY: Duration = Duration::from_secs(3);
+/// The pause between two status reports on a terminal.
+const REFRESH: Duration = Duration::from_secs(1);
+
+/// Arguments of `forward`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  anabranch forward server --allow-to 127.0.0.1:9000/udp
+  anabranch forward client 127.0.0.1 --udp 5000=127.0.0.1:9000,deadline=300ms
+
+`anabranch forward server --help` and `anabranch forward client --help` list all options. This version
+DOES NOT ENCRYPT and does not know its peers, so both commands refuse to run without
+--send-everything-unencrypted-to-anybody.")]
+pub(crate) struct ForwardArgs {
+    #[command(subcommand)]
+    side: Side,
+}
+
+#[derive(Debug, Subcommand)]
+enum Side {
+    /// Forward from clients to the places that --allow-to lists
+    Server(server::ServerArgs),
+    /// Listen for programs, and forward to a server
+    Client(client::ClientArgs),
+}
+
+impl ForwardArgs {
+    pub(crate) fn observe(&self) -> &Observe {
+        match &self.side {
+            Side::Server(args) => &args.common.observe,
+            Side::Client(args) => &args.common.observe,
+        }
+    }
+}
+
+/// The options of both sides.
+#[derive(Debug, Args)]
+struct Common {
+    /// Required, because this version does not encrypt: anyone on the network can read and change everything, connect to
+    /// the server, and pretend to be it. Only for tests on networks without strangers
+    #[arg(long, help_heading = ENCRYPTION)]
+    send_everything_unencrypted_to_anybody: bool,
+    /// Read options from this file (TOML), with their long names as keys; options of the command line come on top
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    config: Option<PathBuf>,
+    /// Serve metrics for Prometheus at http://ADDRESS:PORT/metrics
+    #[arg(long, help_heading = OUTPUT, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
+    /// Time between two reports about paths and rules, like 10s; 0 prints none [default: 1s on a terminal, else 0]
+    #[arg(long, help_heading = OUTPUT, value_name = "DURATION", value_parser = units::parse_seconds)]
+    interval: Option<Duration>,
+    /// Flows at the same time, 1 to 16384: connections, and sources of datagrams; of one client at the server
+    /// [default: 1024]
+    #[arg(long, help_heading = LIMITS, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_FLOWS)))]
+    max_flows: Option<u32>,
+    /// Bytes that may wait here for programs; of one client at the server [default: 64mib]
+    #[arg(long, help_heading = LIMITS, value_name = "SIZE", value_parser = parse_memory)]
+    memory: Option<u64>,
+    #[command(flatten)]
+    observe: Observe,
+}
+
+fn parse_memory(text: &str) -> Result<u64, String> {
+    units::parse_size_within(text, 1 << 20..=1 << 40, "give 1mib to 1024gib, like 64mib")
+}
+
+impl Common {
+    /// Fails closed: without encryption, nothing is forwarded by mistake.
+    fn require_consent(&self) -> Result<(), Failure> {
+        if !self.send_everything_unencrypted_to_anybody {
+            return Err(Failure::new(
+                "this version of `anabranch forward` does not encrypt and does not check who the peer is; for tests on a network without \
+                 strangers, add --send-everything-unencrypted-to-anybody",
+            ));
+        }
+        if self.observe.pcap.is_some() {
+            return Err(Failure::new(
+                "--pcap: this command writes no captures, because it sets up associations again and again",
+            ));
+        }
+        self.observe.refuse_qlog()
+    }
+
+    fn limits(&self) -> Limits {
+        let default = Limits::default();
+        Limits {
+            flows: self.max_flows.unwrap_or(default.flows),
+            memory: self.memory.map_or(default.memory, |bytes| {
+                usize::try_from(bytes).unwrap_or(usize::MAX)
+            }),
+        }
+    }
+
+    /// Takes the values of a file that the command line does not have.
+    fn complete(&mut self, file: &file::CommonFile) -> Result<(), Failure> {
+        self.metrics = self.metrics.or(file.metrics);
+        self.max_flows = self.max_flows.or(file.max_flows);
+        if let (None, Some(text)) = (self.memory, &file.memory) {
+            let bytes = parse_memory(text).map_err(|problem| Failure::new(format!("memory: {problem}")))?;
+            self.memory = Some(bytes);
+        }
+        if let (None, Some(text)) = (self.interval, &file.interval) {
+            let time =
+                units::parse_seconds(text).map_err(|problem| Failure::new(format!("interval: {problem}")))?;
+            self.interval = Some(time);
+        }
+        Ok(())
+    }
+
+    /// Reports and serves the status while `work` runs, until the user asks to stop.
+    async fn watch(
+        &self,
+        status: impl Fn() -> Status + Clone + Send + Sync + 'static,
+        work: impl Future<Output = ()>,
+        interrupt: &Interrupt,
+    ) -> Result<(), Failure> {
+        let metrics = match self.metrics {
+            None => None,
+            Some(address) => Some(metrics::Server::bind(address, self.observe.output()).await?),
+        };
+        let serving = async {
+            match metrics {
+                Some(server) => server.serve(status.clone()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = work => {}
+            () = serving => {}
+            () = self.report(&status) => {}
+            () = interrupt.wait() => {}
+        }
+        Ok(())
+    }
+
+    async fn report(&self, status: &(impl Fn() -> Status + Sync)) {
+        let is_terminal = std::io::stdout().is_terminal();
+        let default = if is_terminal { REFRESH } else { Duration::ZERO };
+        let interval = self.interval.unwrap_or(default);
+        if interval.is_zero() {
+            return std::future::pending().await;
+        }
+        let output = self.observe.output();
+        let mut screen = Screen::new(is_terminal);
+        let mut ticks = tokio::time::interval(interval);
+        ticks.tick().await;
+        loop {
+            ticks.tick().await;
+            let status = status();
+            output.fact(screen.draw(&status), &status.to_json());
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: ForwardArgs, interrupt: Interrupt) -> Result<(), Failure> {
+    output::serve(args.observe().output())?;
+    match args.side {
+        Side::Server(args) => server::run(args, interrupt).await,
+        Side::Client(args) => client::run(args, interrupt).await,
+    }
+}
+
+/// The warning with which both sides begin.
+const WARNING: &str = "NOT ENCRYPTED: anyone on the network can read and change everything";
+
+fn unencrypted() -> serde_json::Value {
+    json!(null)
+}

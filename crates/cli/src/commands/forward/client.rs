@@ -1,0 +1,261 @@
+//! `anabranch forward client`.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use anabranch::{Association, BindError, DEFAULT_UDP_PORT, Endpoint, PathSource, PathSourceError};
+use anabranch_forward::{Client, ClientEvent, Limits, PORT, Protocol, Rule};
+use clap::{Args, ValueHint};
+use serde_json::json;
+
+use super::file::{self, ClientFile};
+use super::status::Status;
+use super::{Common, WARNING, unencrypted};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::options::no_files;
+use crate::output::{Output, note};
+use crate::path_arg::{self, PathArg};
+use crate::units;
+
+const RULES: &str = "Further rules";
+const PEER: &str = "Server and paths";
+
+/// Arguments of `forward client`.
+#[derive(Debug, Args)]
+#[command(
+    mut_args(no_files),
+    after_help = "\
+Examples:
+  anabranch forward client vps.example --udp 5000=127.0.0.1:9000,deadline=300ms --path auto
+  anabranch forward client vps.example --tcp 2222=127.0.0.1:22 --path wwan0 --path eth0
+  anabranch forward client vps.example --reverse-tcp 8080=127.0.0.1:80
+  anabranch forward client --config boat.toml
+
+A rule is [ADDRESS:]PORT=HOST:PORT and options after commas: programs that send to PORT here reach
+HOST:PORT from the server, or with --reverse- the other way round. Without ADDRESS it listens at
+127.0.0.1. Names are resolved at the end that connects. --tcp takes unix:/PATH at either place too.
+The options are deadline=TIME (a datagram is of no use later), class=0..7 (0 leaves first), rate=RATE
+(of each direction), ordered (datagrams wait for earlier ones) and idle=TIME (a source of datagrams
+is forgotten; 2min). Without them small datagrams leave first, then RTP and SRT with a deadline of
+300 ms, then other datagrams, and connections last.
+The client connects again whenever its association ends.
+This version DOES NOT ENCRYPT: it needs --send-everything-unencrypted-to-anybody."
+)]
+pub(super) struct ClientArgs {
+    /// Host name or IP address of the server
+    #[arg(value_hint = ValueHint::Hostname)]
+    host: Option<String>,
+    /// Forward datagrams to this UDP port here to a target of the server
+    #[arg(long, value_name = "RULE", value_parser = |text: &str| parse_rule(Protocol::Udp, false, text))]
+    udp: Vec<Rule>,
+    /// Forward connections to this TCP port or Unix socket here to a target of the server
+    #[arg(long, value_name = "RULE", value_parser = |text: &str| parse_rule(Protocol::Tcp, false, text))]
+    tcp: Vec<Rule>,
+    /// Use a path from this network interface, once for each, as it comes and goes (Linux only); auto: each interface with a default route; or an
+    /// address of this machine [default: one path, wherever the system routes]
+    #[arg(long, value_name = "LOCAL", value_parser = path_arg::parse)]
+    path: Vec<PathArg>,
+    /// Forward datagrams to this UDP port at the server to a target here
+    #[arg(long, help_heading = RULES, value_name = "RULE", value_parser = |text: &str| parse_rule(Protocol::Udp, true, text))]
+    reverse_udp: Vec<Rule>,
+    /// Forward connections to this TCP port or Unix socket at the server to a target here
+    #[arg(long, help_heading = RULES, value_name = "RULE", value_parser = |text: &str| parse_rule(Protocol::Tcp, true, text))]
+    reverse_tcp: Vec<Rule>,
+    /// UDP port of the server [default: 9899]
+    #[arg(long, help_heading = PEER, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    udp_port: Option<u16>,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+fn parse_rule(protocol: Protocol, reverse: bool, text: &str) -> Result<Rule, String> {
+    Rule::parse(protocol, reverse, text).map_err(|problem| problem.to_string())
+}
+
+impl ClientArgs {
+    /// Adds the options of the file.
+    fn complete(&mut self) -> Result<(), Failure> {
+        let file: ClientFile = file::read(self.common.config.as_deref())?;
+        self.common.complete(&file.common())?;
+        for (key, protocol, reverse, texts, rules) in [
+            ("udp", Protocol::Udp, false, &file.udp, &mut self.udp),
+            ("tcp", Protocol::Tcp, false, &file.tcp, &mut self.tcp),
+            (
+                "reverse-udp",
+                Protocol::Udp,
+                true,
+                &file.reverse_udp,
+                &mut self.reverse_udp,
+            ),
+            (
+                "reverse-tcp",
+                Protocol::Tcp,
+                true,
+                &file.reverse_tcp,
+                &mut self.reverse_tcp,
+            ),
+        ] {
+            let read = |text: &str| parse_rule(protocol, reverse, text);
+            rules.extend(file::read_all(key, texts, read)?);
+        }
+        self.path
+            .extend(file::read_all("path", &file.path, path_arg::parse)?);
+        self.udp_port = self.udp_port.or(file.udp_port);
+        self.host = self.host.take().or(file.host);
+        Ok(())
+    }
+
+    fn rules(&self) -> Result<Vec<Rule>, Failure> {
+        let rules = [&self.udp, &self.tcp, &self.reverse_udp, &self.reverse_tcp];
+        let rules: Vec<Rule> = rules.into_iter().flatten().cloned().collect();
+        if rules.is_empty() {
+            return Err(Failure::new(
+                "there is no rule: give --udp, --tcp, --reverse-udp or --reverse-tcp, as in --udp 5000=127.0.0.1:9000",
+            ));
+        }
+        Ok(rules)
+    }
+
+    fn sources(&self) -> Result<Vec<PathSource>, Failure> {
+        if let Some(path) = self.path.iter().find(|path| path.remote.is_some()) {
+            return Err(Failure::new(format!(
+                "--path {path}: give LOCAL only; all paths lead to the server's address"
+            )));
+        }
+        Ok(self.path.iter().map(|path| path.local.source()).collect())
+    }
+}
+
+/// How the client reaches its server. Each association has an endpoint of its own: names may lead elsewhere, and networks may have
+/// changed.
+#[derive(Debug)]
+struct Route {
+    host: String,
+    udp_port: u16,
+    paths: Vec<PathSource>,
+    limits: Limits,
+}
+
+impl Route {
+    async fn bind(&self, any: IpAddr) -> Result<Endpoint, BindError> {
+        // An interface may appear later, and the association follows the addresses of this machine.
+        let builder = anabranch_forward::endpoint(&self.limits).watch_interfaces(cfg!(target_os = "linux"));
+        if self.paths.is_empty() {
+            builder.bind((any, 0)).await
+        } else {
+            builder.bind_paths(&self.paths, 0)
+        }
+    }
+
+    /// Binds once, so that the user hears of a wrong `--path` at once.
+    async fn check(&self) -> Result<(), Failure> {
+        for path in &self.paths {
+            if let Err(error) = path.addresses() {
+                note(format!(
+                    "note: --path {path}: {error}; it is used when it appears"
+                ));
+            }
+        }
+        match self.bind(Ipv4Addr::UNSPECIFIED.into()).await {
+            Ok(_) | Err(BindError::Path(PathSourceError::NoAddress)) => Ok(()),
+            Err(error) => Err(Failure::new(format!("--path: {error}"))),
+        }
+    }
+
+    async fn connect(&self) -> Result<Association, String> {
+        let bare = self
+            .host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'));
+        let found = tokio::net::lookup_host((bare.unwrap_or(&self.host), self.udp_port)).await;
+        let found = found.map_err(|error| format!("{} cannot be resolved: {error}", self.host))?;
+        let mut addresses: Vec<SocketAddr> = found.collect();
+        // The name of this machine often has an IPv6 address too, and a server on 127.0.0.1 gets no packets for it.
+        addresses.sort_by_key(SocketAddr::is_ipv6);
+        let first = addresses
+            .first()
+            .ok_or_else(|| format!("{} has no address", self.host))?;
+        let any: IpAddr = match first {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let endpoint = self.bind(any).await.map_err(|error| error.to_string())?;
+        let association = endpoint.connect(&addresses[..], PORT).await;
+        association.map_err(|error| error.to_string())
+    }
+}
+
+/// Runs the command.
+pub(super) async fn run(mut args: ClientArgs, interrupt: Interrupt) -> Result<(), Failure> {
+    args.common.require_consent()?;
+    args.complete()?;
+    let output = args.common.observe.output();
+    let limits = args.common.limits();
+    let route = Route {
+        host: args.host.clone().ok_or_else(|| {
+            Failure::new("there is no server: give its HOST, or host in the file of --config")
+        })?,
+        udp_port: args.udp_port.unwrap_or(DEFAULT_UDP_PORT),
+        paths: args.sources()?,
+        limits,
+    };
+    let client = Client::bind(args.rules()?, limits).await;
+    let client = client.map_err(|error| Failure::new(error.to_string()))?;
+    route.check().await?;
+    announce(&client, output);
+    let names: Vec<String> = client.rules().map(ToString::to_string).collect();
+    let client = Arc::new(client.observe(move |event| tell(output, &names, &event)));
+    let status = {
+        let client = Arc::clone(&client);
+        move || Status::of_client(&client)
+    };
+    args.common
+        .watch(status, client.run(|| route.connect()), &interrupt)
+        .await
+}
+
+/// Prints where programs reach the client.
+fn announce(client: &Client, output: Output) {
+    let mut text = format!("forwarding; {WARNING}");
+    let mut rules = Vec::new();
+    for (rule, place) in client.rules().zip(client.places()) {
+        let place = place.map(|place| place.to_string());
+        if let Some(place) = &place {
+            text.push_str(&format!("\n  {rule}: listens at {place}"));
+        }
+        rules.push(json!({ "rule": rule.to_string(), "listens_at": place }));
+    }
+    let record = json!({ "event": "listening", "rules": rules, "encryption": unencrypted() });
+    output.fact(text, &record);
+}
+
+fn tell(output: Output, names: &[String], event: &ClientEvent) {
+    match event {
+        ClientEvent::Connected { rules } => {
+            let mut text = "connected".to_owned();
+            let mut records = Vec::new();
+            for (name, verdict) in names.iter().zip(rules) {
+                match verdict {
+                    Ok(place) if place.is_empty() => {}
+                    Ok(place) => text.push_str(&format!("\n  {name}: the server listens at {place}")),
+                    Err(problem) => text.push_str(&format!("\n  {name}: refused: {problem}")),
+                }
+                records.push(json!({
+                    "rule": name, "server_listens_at": verdict.as_ref().ok().filter(|place| !place.is_empty()),
+                    "problem": verdict.as_ref().err(),
+                }));
+            }
+            let record = json!({ "event": "connected", "rules": records, "encryption": unencrypted() });
+            output.fact(text, &record);
+        }
+        ClientEvent::Disconnected { reason, retry_in } => output.fact(
+            format!(
+                "not connected: {reason}; the next attempt is in {}",
+                units::duration(*retry_in)
+            ),
+            &json!({ "event": "disconnected", "reason": reason, "retry_in_seconds": retry_in.as_secs_f64() }),
+        ),
+        _ => {}
+    }
+}

@@ -1,0 +1,165 @@
+//! `anabranch forward server`.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use anabranch::{BindError, DEFAULT_UDP_PORT, Endpoint};
+use anabranch_forward::{Limits, PORT, Permission, Policy, Server, ServerEvent};
+use clap::Args;
+use serde_json::json;
+
+use super::file::{self, ServerFile};
+use super::status::Status;
+use super::{Common, HURRY, LIMITS, WARNING, unencrypted};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::options::{bind_failure, no_files};
+use crate::output::{Output, note};
+
+const LOCAL: &str = "Local address and port";
+
+/// Arguments of `forward server`.
+#[derive(Debug, Args)]
+#[command(
+    mut_args(no_files),
+    after_help = "\
+Examples:
+  anabranch forward server --allow-to 127.0.0.1:9000/udp --allow-to 127.0.0.1:22/tcp
+  anabranch forward server --allow-to '*:443/tcp' --allow-listen 127.0.0.1:8080/tcp
+  anabranch forward server --config server.toml
+
+Without --allow-to and --allow-listen the server forwards nothing. A place is HOST:PORT with /udp or
+/tcp, or without for both. HOST is an address, a network (10.0.0.0/8), a name, or * for any address;
+PORT is a number, a range (5000-5010) or *. A name and * permit no loopback and no link-local
+address, wherever the name leads, except the name localhost. unix:/PATH is a Unix socket.
+This version DOES NOT ENCRYPT: it needs --send-everything-unencrypted-to-anybody."
+)]
+pub(super) struct ServerArgs {
+    /// Let clients reach this place, once for each place or with commas between them; names are resolved here
+    #[arg(long, value_name = "PLACE", value_delimiter = ',', value_parser = parse_place)]
+    allow_to: Vec<Permission>,
+    /// Let reverse rules of clients listen here, once for each place or with commas between them
+    #[arg(long, value_name = "PLACE", value_delimiter = ',', value_parser = parse_place)]
+    allow_listen: Vec<Permission>,
+    /// UDP port to bind; 0 takes any free port and prints it [default: 9899]
+    #[arg(long, value_name = "PORT")]
+    udp_port: Option<u16>,
+    /// Local IP address to bind [default: all addresses]
+    #[arg(long, help_heading = LOCAL, value_name = "ADDRESS")]
+    bind: Option<IpAddr>,
+    /// Clients at the same time [default: 1024]
+    #[arg(long, help_heading = LIMITS, value_name = "NUMBER", value_parser = parse_clients)]
+    max_clients: Option<usize>,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+fn parse_place(text: &str) -> Result<Permission, String> {
+    text.parse()
+        .map_err(|problem: anabranch_forward::RuleError| problem.to_string())
+}
+
+fn parse_clients(text: &str) -> Result<usize, String> {
+    let clients = text.parse().ok().filter(|clients| (1..=65_536).contains(clients));
+    clients.ok_or_else(|| "give 1 to 65536".to_owned())
+}
+
+impl ServerArgs {
+    /// Adds the options of the file.
+    fn complete(&mut self) -> Result<(), Failure> {
+        let file: ServerFile = file::read(self.common.config.as_deref())?;
+        self.common.complete(&file.common())?;
+        self.allow_to
+            .extend(file::read_all("allow-to", &file.allow_to, parse_place)?);
+        self.allow_listen
+            .extend(file::read_all("allow-listen", &file.allow_listen, parse_place)?);
+        self.udp_port = self.udp_port.or(file.udp_port);
+        self.bind = self.bind.or(file.bind);
+        self.max_clients = self.max_clients.or(file.max_clients);
+        Ok(())
+    }
+
+    async fn bind(&self, limits: &Limits) -> Result<Endpoint, Failure> {
+        let port = self.udp_port.unwrap_or(DEFAULT_UDP_PORT);
+        let bind = |address: IpAddr| anabranch_forward::endpoint(limits).bind((address, port));
+        let bound = match self.bind {
+            Some(address) => bind(address).await,
+            // IPv6 and IPv4 if the system has both, else IPv4.
+            None => match bind(Ipv6Addr::UNSPECIFIED.into()).await {
+                Err(BindError::Bind { .. }) => bind(Ipv4Addr::UNSPECIFIED.into()).await,
+                bound => bound,
+            },
+        };
+        bound.map_err(|error| bind_failure(&error))
+    }
+}
+
+/// Runs the command.
+pub(super) async fn run(mut args: ServerArgs, interrupt: Interrupt) -> Result<(), Failure> {
+    args.common.require_consent()?;
+    args.complete()?;
+    let output = args.common.observe.output();
+    let limits = args.common.limits();
+    let endpoint = args.bind(&limits).await?;
+    endpoint
+        .listen(PORT)
+        .map_err(|error| Failure::new(error.to_string()))?;
+    let local = endpoint.local_addr();
+    output.fact(
+        format!("forwarding on {}, UDP port {}; {WARNING}", local.ip(), local.port()),
+        &json!({
+            "event": "listening", "address": local.ip().to_string(), "udp_port": local.port(), "encryption": unencrypted(),
+        }),
+    );
+    if args.allow_to.is_empty() && args.allow_listen.is_empty() {
+        note("note: without --allow-to and --allow-listen, clients may reach nothing");
+    }
+    let mut server = Server::new(limits).observe(move |event| tell(output, &event));
+    if let Some(clients) = args.max_clients {
+        server = server.most_clients(clients);
+    }
+    let server = Arc::new(server);
+    let policy = Arc::new(Policy {
+        targets: args.allow_to.clone(),
+        listening: args.allow_listen.clone(),
+    });
+    let status = {
+        let server = Arc::clone(&server);
+        move || Status::of_server(&server)
+    };
+    args.common
+        .watch(status, server.run(&endpoint, &policy), &interrupt)
+        .await?;
+    let _ = tokio::time::timeout(HURRY, endpoint.close()).await;
+    Ok(())
+}
+
+fn tell(output: Output, event: &ServerEvent) {
+    match event {
+        ServerEvent::Connected { remote, rules } => {
+            let mut text = format!("{remote}: connected");
+            let mut records = Vec::new();
+            for (rule, verdict) in rules {
+                let (place, problem) = match verdict {
+                    Ok(place) => (Some(place.as_str()).filter(|place| !place.is_empty()), None),
+                    Err(problem) => (None, Some(problem.as_str())),
+                };
+                match (place, problem) {
+                    (Some(place), _) => text.push_str(&format!("\n  {rule}: listens at {place}")),
+                    (None, Some(problem)) => text.push_str(&format!("\n  {rule}: refused: {problem}")),
+                    (None, None) => text.push_str(&format!("\n  {rule}")),
+                }
+                records.push(json!({ "rule": rule, "listens_at": place, "problem": problem }));
+            }
+            let record = json!({
+                "event": "connected", "remote": remote.to_string(), "rules": records, "encryption": unencrypted(),
+            });
+            output.fact(text, &record);
+        }
+        ServerEvent::Disconnected { remote, reason } => output.fact(
+            format!("{remote}: disconnected: {reason}"),
+            &json!({ "event": "disconnected", "remote": remote.to_string(), "reason": reason }),
+        ),
+        _ => {}
+    }
+}

@@ -1,0 +1,297 @@
+//! `anabranch forward` as a user runs it: a server, a client and a program, with ports that the system chooses.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::ChildStdout;
+
+use common::{LIMIT, Running, anabranch, directory, refuses};
+use serde_json::Value;
+
+const CONSENT: &str = "--send-everything-unencrypted-to-anybody";
+
+/// A side of the forwarder that runs.
+struct Side {
+    program: Running,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Side {
+    fn start(args: &[&str]) -> Self {
+        let mut child = anabranch(&[&["forward"][..], args, &["--json", CONSENT]].concat())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Self {
+            program: Running(child),
+            lines,
+        }
+    }
+
+    /// The next record of this name.
+    fn event(&mut self, name: &str) -> Value {
+        loop {
+            let mut line = String::new();
+            assert_ne!(
+                self.lines.read_line(&mut line).unwrap(),
+                0,
+                "it ended before {name}"
+            );
+            let record: Value = serde_json::from_str(&line).unwrap();
+            if record["event"] == name {
+                return record;
+            }
+        }
+    }
+
+    #[cfg(unix)]
+    fn interrupt(self) {
+        self.program.interrupt();
+        let output = self.program.output();
+        assert!(output.status.success(), "{}", common::text(&output.stderr));
+    }
+}
+
+/// A server at a free port, and the port.
+fn server(args: &[&str]) -> (Side, String) {
+    let mut side = Side::start(&[&["server", "--bind", "127.0.0.1", "--udp-port", "0"], args].concat());
+    let listening = side.event("listening");
+    assert_eq!(listening["encryption"], Value::Null);
+    let port = listening["udp_port"].to_string();
+    (side, port)
+}
+
+/// The address in a record, where a rule listens.
+fn place(record: &Value, rule: usize, key: &str) -> SocketAddr {
+    record["rules"][rule][key].as_str().unwrap().parse().unwrap()
+}
+
+fn udp() -> (UdpSocket, String) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(LIMIT)).unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    (socket, address)
+}
+
+fn get(url: &str) -> String {
+    let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "GET /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// It must never forward in clear text by mistake.
+#[test]
+fn without_encryption_it_refuses_to_run() {
+    refuses(&[
+        (&["forward", "server"], CONSENT),
+        (&["forward", "server", "--allow-to", "*:*"], "does not encrypt"),
+        (
+            &["forward", "client", "127.0.0.1", "--udp", "0=127.0.0.1:9"],
+            CONSENT,
+        ),
+    ]);
+}
+
+#[test]
+fn wrong_rules_are_explained() {
+    for (args, part) in [
+        (
+            &["client", "h", "--udp", "5000"][..],
+            "write [ADDRESS:]PORT=HOST:PORT",
+        ),
+        (&["client", "h", "--udp", "5000=9000"], "127.0.0.1:22"),
+        (
+            &["client", "h", "--tcp", "1=h:1,deadline=1s"],
+            "for datagrams only",
+        ),
+        (
+            &["client", "h", "--udp", "1=h:1,speed=1"],
+            "deadline=TIME, class=0..7",
+        ),
+        (&["client", "h"], "there is no rule"),
+        (&["client", "--udp", "0=h:1"], "give its HOST"),
+        (
+            &["client", "h", "--udp", "0=h:1", "--path", "10.0.0.1,10.0.0.2"],
+            "give LOCAL only",
+        ),
+        (
+            &["client", "h", "--config", "no-such-file"],
+            "give a file that exists",
+        ),
+        (&["server", "--allow-to", "9000"], "HOST:PORT/udp"),
+        (&["server", "--memory", "1"], "like 64mib"),
+        (&["server", "--pcap", "file"], "no captures"),
+    ] {
+        refuses(&[(&[&["forward"], args, &[CONSENT]].concat(), part)]);
+    }
+}
+
+#[test]
+fn datagrams_and_connections_pass_and_are_counted() {
+    let (target, target_address) = udp();
+    let web = TcpListener::bind("127.0.0.1:0").unwrap();
+    let allowed = format!("{target_address}/udp");
+    let (mut server, port) = server(&["--allow-to", &allowed, "--allow-listen", "127.0.0.1:*/tcp"]);
+    let (udp_rule, tcp_rule) = (
+        format!("0={target_address},deadline=20s"),
+        format!("0={}", web.local_addr().unwrap()),
+    );
+    let mut client = Side::start(&[
+        "client",
+        "127.0.0.1",
+        "--udp-port",
+        &port,
+        "--udp",
+        &udp_rule,
+        "--udp",
+        "0=127.0.0.1:9",
+        "--reverse-tcp",
+        &tcp_rule,
+        "--metrics",
+        "127.0.0.1:0",
+        "--interval",
+        "0.05",
+    ]);
+    let listening = client.event("listening");
+    let metrics = client.event("metrics")["url"].as_str().unwrap().to_owned();
+    let connected = client.event("connected");
+    let problem = connected["rules"][1]["problem"].as_str().unwrap();
+    assert!(problem.contains("--allow-to"), "{problem}");
+    assert_eq!(server.event("connected")["rules"][1]["problem"], problem);
+
+    let (program, _) = udp();
+    program.connect(place(&listening, 0, "listens_at")).unwrap();
+    program.send(b"ping").unwrap();
+    let mut buffer = [0; 10];
+    let (len, source) = target.recv_from(&mut buffer).unwrap();
+    assert_eq!(&buffer[..len], b"ping");
+    target.send_to(b"pong", source).unwrap();
+    assert_eq!(program.recv(&mut buffer).unwrap(), 4);
+
+    let mut visitor = TcpStream::connect(place(&connected, 2, "server_listens_at")).unwrap();
+    visitor.write_all(b"hello").unwrap();
+    let (mut accepted, _) = web.accept().unwrap();
+    accepted.read_exact(&mut buffer[..5]).unwrap();
+    assert_eq!(&buffer[..5], b"hello");
+
+    let status = loop {
+        let status = client.event("status");
+        if status["clients"][0]["rules"][2]["bytes_received"] == 5 {
+            break status;
+        }
+    };
+    assert_eq!(status["clients"][0]["rules"][0]["bytes_sent"], 4, "{status}");
+    assert_eq!(status["clients"][0]["paths"][0]["state"], "active", "{status}");
+    let answer = get(&metrics);
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.contains("anabranch_forward_associations 1"), "{answer}");
+    #[cfg(unix)]
+    {
+        client.interrupt();
+        server.event("disconnected");
+        server.interrupt();
+    }
+}
+
+#[test]
+fn a_client_waits_for_its_server_and_options_come_from_files() {
+    let folder = directory("forward-files");
+    let (target, target_address) = udp();
+    // A port that was free a moment ago: nothing answers there.
+    let absent = udp().1.rsplit_once(':').unwrap().1.to_owned();
+    let file = folder.join("client.toml");
+    let text = format!("host = \"127.0.0.1\"\nudp-port = {absent}\nudp = [\"0={target_address}\"]\n");
+    std::fs::write(&file, text).unwrap();
+    let mut waiting = Side::start(&["client", "--config", file.to_str().unwrap()]);
+    let lost = waiting.event("disconnected");
+    assert!(lost["retry_in_seconds"].as_f64().unwrap() <= 0.25, "{lost}");
+    drop(waiting);
+
+    let rules = folder.join("server.toml");
+    std::fs::write(
+        &rules,
+        format!("allow-to = [\"{target_address}/udp\"]\nmax-clients = 5\n"),
+    )
+    .unwrap();
+    let (_server, port) = server(&["--config", rules.to_str().unwrap()]);
+    let mut client = Side::start(&["client", "--config", file.to_str().unwrap(), "--udp-port", &port]);
+    let listening = client.event("listening");
+    assert_eq!(client.event("connected")["rules"][0]["problem"], Value::Null);
+    let (program, _) = udp();
+    program
+        .send_to(b"hello", place(&listening, 0, "listens_at"))
+        .unwrap();
+    let mut buffer = [0; 10];
+    assert_eq!(target.recv(&mut buffer).unwrap(), 5);
+    std::fs::write(&file, "hosts = 1").unwrap();
+    refuses(&[(
+        &["forward", "client", "--config", file.to_str().unwrap(), CONSENT],
+        "unknown field `hosts`",
+    )]);
+}
+
+/// Both paths begin at loopback, one by its address and one by its interface.
+#[test]
+#[cfg(target_os = "linux")]
+fn paths_are_named_by_address_and_interface() {
+    let (target, target_address) = udp();
+    let (_server, port) = server(&["--allow-to", &format!("{target_address}/udp")]);
+    let mut client = Side::start(&[
+        "client",
+        "127.0.0.1",
+        "--udp-port",
+        &port,
+        "--udp",
+        &format!("0={target_address}"),
+        "--path",
+        "lo",
+        "--path",
+        "127.0.0.2",
+        "--interval",
+        "0.05",
+    ]);
+    let listening = client.event("listening");
+    client.event("connected");
+    loop {
+        let status = client.event("status");
+        let paths = status["clients"][0]["paths"].as_array().unwrap().clone();
+        if paths.iter().filter(|path| path["state"] == "active").count() == 2 {
+            break;
+        }
+    }
+    let (program, _) = udp();
+    program
+        .send_to(b"hello", place(&listening, 0, "listens_at"))
+        .unwrap();
+    let mut buffer = [0; 10];
+    assert_eq!(target.recv(&mut buffer).unwrap(), 5);
+}
+
+#[test]
+fn the_warning_is_the_first_line() {
+    let mut child = anabranch(&[
+        "forward",
+        "server",
+        "--bind",
+        "127.0.0.1",
+        "--udp-port",
+        "0",
+        CONSENT,
+    ])
+    .spawn()
+    .unwrap();
+    let mut first = String::new();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    lines.read_line(&mut first).unwrap();
+    let program = Running(child);
+    assert!(first.contains("NOT ENCRYPTED"), "{first}");
+    drop(program);
+}
