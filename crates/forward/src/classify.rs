@@ -1,15 +1,15 @@
-//! The priority class of a flow of datagrams whose rule names none: by the size of its datagrams, and by the formats of RTP (RFC 3550) and SRT
+//! The priority class of a flow whose rule names none: by the size of its datagrams or reads, and by the formats of RTP (RFC 3550) and SRT
 //! (draft-sharabayko-srt).
 
 use std::time::Duration;
 
-/// Interactive flows: small datagrams.
+/// Interactive flows: small datagrams, and connections that send little at a time.
 pub(crate) const SMALL: u8 = 0;
 /// Audio and video.
 pub(crate) const MEDIA: u8 = 1;
 /// Other datagrams.
 pub(crate) const LARGE: u8 = 2;
-/// Connections.
+/// Other connections.
 pub(crate) const BYTES: u8 = 3;
 
 /// The deadline of audio and video whose rule names none.
@@ -39,16 +39,26 @@ impl Classifier {
     /// The class of this datagram and, as far as is known, of those that follow.
     pub(crate) fn judge(&mut self, datagram: &[u8]) -> u8 {
         self.is_media |= is_srt_handshake(datagram) || self.follows_rtp(datagram);
-        if datagram.len() > SMALL_SIZE {
+        let is_small = self.is_interactive(datagram.len());
+        match (self.is_media, is_small) {
+            (true, _) => MEDIA,
+            (false, true) => SMALL,
+            (false, false) => LARGE,
+        }
+    }
+
+    /// The class of a connection of which so many bytes could be read at once: a keystroke, or what a transfer has ready.
+    pub(crate) fn judge_read(&mut self, bytes: usize) -> u8 {
+        if self.is_interactive(bytes) { SMALL } else { BYTES }
+    }
+
+    fn is_interactive(&mut self, bytes: usize) -> bool {
+        if bytes > SMALL_SIZE {
             self.small_left = SMALL_IN_A_ROW;
         } else {
             self.small_left = self.small_left.saturating_sub(1);
         }
-        match (self.is_media, self.small_left) {
-            (true, _) => MEDIA,
-            (false, 0) => SMALL,
-            (false, _) => LARGE,
-        }
+        self.small_left == 0
     }
 
     pub(crate) fn is_media(self) -> bool {
@@ -121,6 +131,15 @@ mod tests {
             );
         }
         assert_eq!(classifier.judge(&[0; 60]), SMALL);
+    }
+
+    #[test]
+    fn a_connection_is_interactive_while_it_sends_little_at_a_time() {
+        let mut classifier = Classifier::default();
+        assert_eq!(classifier.judge_read(36), SMALL);
+        assert_eq!(classifier.judge_read(16_384), BYTES);
+        let reads = std::iter::repeat_with(|| classifier.judge_read(36));
+        assert_eq!(reads.take_while(|class| *class == BYTES).count(), 15);
     }
 
     #[test]

@@ -88,8 +88,8 @@ pub struct Traffic {
     /// After this time a datagram is of no use: it is neither sent nor retransmitted, and early copies are sent as far as they are needed.
     /// Not for byte streams. `None`: datagrams may be retransmitted for a second; those of RTP and SRT have a deadline of 300 ms.
     pub deadline: Option<Duration>,
-    /// The priority class; 0 leaves first. `None`: small datagrams are in class 0, RTP and SRT in class 1, other datagrams in class 2, and
-    /// byte streams in class 3.
+    /// The priority class; 0 leaves first. `None`: small datagrams and byte streams that send little at a time are in class 0, RTP and SRT in
+    /// class 1, other datagrams in class 2, and other byte streams in class 3.
     pub class: Option<u8>,
     /// The most bits per second of all flows of the rule, in each direction. Datagrams above it are dropped.
     pub rate: Option<u64>,

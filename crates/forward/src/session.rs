@@ -332,6 +332,19 @@ impl Drop for Session {
     }
 }
 
+/// The priority class that the stream of a flow has; `None` before the first message, because an earlier flow may have set another one.
+#[derive(Debug, Default)]
+struct StreamClass(Option<u8>);
+
+impl StreamClass {
+    fn set(&mut self, association: &Association, stream: StreamId, class: u8) {
+        if self.0.replace(class) != Some(class) {
+            // The scheduler has priorities, and the stream exists: the table knows how many there are.
+            let _ = association.set_stream_priority(stream, class.into());
+        }
+    }
+}
+
 /// Data below this size is copied out of the datagram in which it arrived, which it would otherwise keep in memory.
 const COPIED: usize = 1024;
 
@@ -340,5 +353,31 @@ fn detached(bytes: Bytes) -> Bytes {
         Bytes::copy_from_slice(&bytes)
     } else {
         bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{PORT, endpoint};
+
+    #[tokio::test]
+    async fn a_stream_gets_the_class_of_each_flow() {
+        let limits = Limits::default();
+        let bind = || async { endpoint(&limits).bind("127.0.0.1:0").await.expect("a free port") };
+        let (server, client) = (bind().await, bind().await);
+        server.listen(PORT).expect("a port");
+        let association = client
+            .connect(server.local_addr(), PORT)
+            .await
+            .expect("it answers");
+        let stream = StreamId(1);
+        let mut earlier = StreamClass::default();
+        for class in [3, 0, 3] {
+            earlier.set(&association, stream, class);
+            assert_eq!(association.stream_priority(stream), u16::from(class));
+        }
+        StreamClass::default().set(&association, stream, 0);
+        assert_eq!(association.stream_priority(stream), 0);
     }
 }

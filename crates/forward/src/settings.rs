@@ -11,7 +11,7 @@ pub const PORT: u16 = 9899;
 /// No message of this protocol is longer: a Hello with 256 rules has at most 70 KiB.
 const LONGEST_MESSAGE: usize = 128 << 10;
 /// The queueing delay that connections and large datagrams may cause to small datagrams.
-const LOW_PRIORITY_DELAY: Duration = Duration::from_millis(50);
+const LOW_PRIORITY_DELAY: Duration = Duration::from_millis(30);
 /// The factor by which buffers may grow. With a peer that reads all messages at once, the receive buffer holds little.
 const GROWTH: u32 = 8;
 

@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anabranch_forward::{ClientEvent, Limits, PORT, Protocol, Server};
-use common::{Connected, client, connect, forward, open_policy, rule, serve, start, tcp, udp, until, within};
+use anabranch_forward::{ClientEvent, Limits, PORT, Protocol, Rule, Server, ServerEvent};
+use common::{Connected, client, connect, open_policy, rule, serve, start, tcp, udp, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::mpsc::unbounded_channel;
 
 #[tokio::test]
 async fn a_client_waits_for_its_server_and_survives_a_restart() {
@@ -57,35 +58,6 @@ async fn the_pause_between_attempts_grows_up_to_a_limit() {
     }
 }
 
-/// The client comes again before the server has noticed the end of its association, which listens where the new one must.
-#[tokio::test]
-async fn a_second_association_of_a_client_replaces_the_first() {
-    let target = tcp().await;
-    let place = tcp().await.local_addr().unwrap();
-    let text = format!("{place}={}", target.local_addr().unwrap());
-    let rules = vec![anabranch_forward::Rule::parse(Protocol::Tcp, true, &text).unwrap()];
-    let (server, mut connected, _) = forward(rules).await;
-    for _ in 0..3 {
-        // The task of the client ends, its number stays. The server is told nothing that it could wait for.
-        connected.task.abort();
-        let (again, from) = (Arc::clone(&connected.client), server.endpoint.local_addr());
-        let endpoint = anabranch_forward::endpoint(&Limits::default())
-            .bind("127.0.0.1:0")
-            .await
-            .unwrap();
-        connected.task = tokio::spawn(async move {
-            again.run(|| endpoint.connect(from, PORT)).await;
-        });
-        let verdicts = connected.verdicts().await;
-        assert_eq!(verdicts, [Ok(place.to_string())]);
-        let mut program = connect(place).await;
-        let (mut accepted, _) = within(target.accept()).await.unwrap();
-        program.write_all(b"x").await.unwrap();
-        assert_eq!(within(accepted.read_u8()).await.unwrap(), b'x');
-    }
-    until("one client is left", || server.server.clients().len() == 1).await;
-}
-
 /// Moves datagrams between one client and the server while it is told to. Returns its address, and the switch.
 async fn relay(server: SocketAddr) -> (SocketAddr, Arc<AtomicBool>) {
     let (near, far) = (udp().await, udp().await);
@@ -113,32 +85,24 @@ async fn relay(server: SocketAddr) -> (SocketAddr, Arc<AtomicBool>) {
     (address, switch)
 }
 
-/// A client whose first association passes a relay, and further ones whatever `next` says.
+/// A client with this rule whose first association passes a relay. Before each further one, `next` is called with the relay's switch.
 async fn client_behind_relay(
     server: SocketAddr,
-    target: SocketAddr,
+    rule: Rule,
     next: impl Fn(&AtomicBool) + Send + Sync + 'static,
 ) -> (Connected, Arc<AtomicBool>) {
     let (near, works) = relay(server).await;
-    let mut connected = client(
-        vec![rule(Protocol::Tcp, false, target, "")],
-        Limits::default(),
-        near,
-    )
-    .await;
+    let mut connected = client(vec![rule], Limits::default(), near).await;
     connected.task.abort();
     let endpoint = anabranch_forward::endpoint(&Limits::default())
         .bind("127.0.0.1:0")
         .await
         .unwrap();
-    let (own, switch, attempts) = (
-        Arc::clone(&connected.client),
-        Arc::clone(&works),
-        AtomicBool::new(false),
-    );
+    let (own, switch) = (Arc::clone(&connected.client), Arc::clone(&works));
+    let is_first = AtomicBool::new(true);
     connected.task = tokio::spawn(async move {
         own.run(|| {
-            let is_first = !attempts.swap(true, Ordering::Relaxed);
+            let is_first = is_first.swap(false, Ordering::Relaxed);
             if !is_first {
                 next(&switch);
             }
@@ -146,42 +110,58 @@ async fn client_behind_relay(
         })
         .await;
     });
-    connected.verdicts().await;
+    assert!(connected.verdicts().await[0].is_ok());
     (connected, works)
 }
 
+/// The server has noticed nothing, so that the earlier association listens where the new one must.
+#[cfg(unix)]
 #[tokio::test]
 async fn a_silent_association_is_replaced_by_another() {
     let target = tcp().await;
-    let server = serve(Limits::default(), open_policy()).await;
-    let address = server.endpoint.local_addr();
-    let (mut connected, works) = client_behind_relay(address, target.local_addr().unwrap(), |_| {}).await;
+    let folder = std::env::temp_dir().join(format!("anabranch-reconnect-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let place = folder.join("place");
+    let listens = format!("unix:{}", place.display());
+    let server = serve(Limits::default(), common::policy(&[], &[&listens])).await;
+    let text = format!("{listens}={}", target.local_addr().unwrap());
+    let rule = Rule::parse(Protocol::Tcp, true, &text).unwrap();
+    let (mut connected, works) = client_behind_relay(server.endpoint.local_addr(), rule, |_| {}).await;
     works.store(false, Ordering::Relaxed);
-    connected.verdicts().await;
-    let mut program = connect(connected.place(0)).await;
+    assert_eq!(connected.verdicts().await, [Ok(listens)]);
+    let mut program = tokio::net::UnixStream::connect(&place).await.unwrap();
     let (mut accepted, _) = within(target.accept()).await.unwrap();
     program.write_all(b"x").await.unwrap();
     assert_eq!(within(accepted.read_u8()).await.unwrap(), b'x');
     assert_eq!(server.server.clients().len(), 1);
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 /// The network is away for longer than the client waits, and comes again: connections survive.
 #[tokio::test]
 async fn an_association_that_works_again_is_kept() {
     let target = tcp().await;
-    let server = serve(Limits::default(), open_policy()).await;
+    let (sender, mut events) = unbounded_channel();
+    let observed = Server::new(Limits::default()).observe(move |event| {
+        let _ = sender.send(event);
+    });
+    let server = start(observed, open_policy(), ([127, 0, 0, 1], 0).into()).await;
     let address = server.endpoint.local_addr();
+    let rule = rule(Protocol::Tcp, false, target.local_addr().unwrap(), "");
     let again = |works: &AtomicBool| works.store(true, Ordering::Relaxed);
-    let (connected, works) = client_behind_relay(address, target.local_addr().unwrap(), again).await;
+    let (connected, works) = client_behind_relay(address, rule, again).await;
     let mut program = connect(connected.place(0)).await;
     let (mut accepted, _) = within(target.accept()).await.unwrap();
     works.store(false, Ordering::Relaxed);
     program.write_all(b"x").await.unwrap();
     assert_eq!(within(accepted.read_u8()).await.unwrap(), b'x');
-    assert!(
-        works.load(Ordering::Relaxed),
-        "the client tried a second association"
-    );
+    // One of the two associations ends.
+    while !matches!(
+        within(events.recv()).await,
+        Some(ServerEvent::Disconnected { .. })
+    ) {}
+    program.write_all(b"y").await.unwrap();
+    assert_eq!(within(accepted.read_u8()).await.unwrap(), b'y');
     assert_eq!(connected.stats(0).flows, 1);
 }
 

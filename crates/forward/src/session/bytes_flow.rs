@@ -10,8 +10,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
 use super::table::Entry;
-use super::{CONTROL, Session, Violation, detached};
-use crate::classify;
+use super::{CONTROL, Session, StreamClass, Violation, detached};
+use crate::classify::Classifier;
 use crate::lock::{Lock, lock};
 use crate::memory::{Credit, Window};
 use crate::rule::Protocol;
@@ -125,9 +125,6 @@ impl Session {
             self.memory.release(size);
             return None;
         };
-        let class = self.rule(rule).traffic.class.unwrap_or(classify::BYTES);
-        // The scheduler has priorities, and the stream exists: the table knows how many there are.
-        let _ = self.association.set_stream_priority(flow.stream, class.into());
         let removal = Removal(Arc::clone(self), flow.id);
         Some((flow, receiver, removal))
     }
@@ -208,6 +205,7 @@ impl Session {
     /// From the program to the peer.
     async fn upload(&self, flow: &ByteFlow, socket: &ByteSocket) -> Result<(), Stop> {
         let rule = self.rule(flow.rule);
+        let (mut class, mut classifier) = (StreamClass::default(), Classifier::default());
         loop {
             socket.readable().await?;
             let credit = flow.credit.take().await;
@@ -226,6 +224,8 @@ impl Session {
                 let wait = lock(bucket).borrow(read, Instant::now());
                 tokio::time::sleep(wait).await;
             }
+            let wanted = rule.traffic.class.unwrap_or_else(|| classifier.judge_read(read));
+            class.set(&self.association, flow.stream, wanted);
             self.send(flow.stream, message).await?;
             rule.counters.messages_sent.add(1);
             rule.counters.bytes_sent.add(read as u64);

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::table::Entry;
-use super::{Session, Violation, detached};
+use super::{Session, StreamClass, Violation, detached};
 use crate::classify::{Classifier, LIFETIME, MEDIA_DEADLINE};
 use crate::lock::{Lock, lock};
 use crate::pace::Bucket;
@@ -44,7 +44,7 @@ enum Sink {
 #[derive(Debug, Default)]
 struct Class {
     classifier: Classifier,
-    of_stream: Option<u8>,
+    of_stream: StreamClass,
 }
 
 /// A flow.
@@ -119,10 +119,7 @@ impl Session {
             let mut class = lock(&flow.class);
             let judged = class.classifier.judge(payload);
             let wanted = rule.traffic.class.unwrap_or(judged);
-            if class.of_stream.replace(wanted) != Some(wanted) {
-                // The scheduler has priorities, and the stream exists: the table knows how many there are.
-                let _ = self.association.set_stream_priority(flow.stream, wanted.into());
-            }
+            class.of_stream.set(&self.association, flow.stream, wanted);
             class.classifier.is_media()
         };
         let mut message = BytesMut::with_capacity(DATAGRAM_HEADER + payload.len());
