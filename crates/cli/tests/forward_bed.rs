@@ -12,7 +12,7 @@ mod common;
 
 use common::{directory, event, records, run, text};
 
-/// Two modems.
+/// Two modems. The first one is pulled during the second transfer, and plugged in again.
 const LINKS: [&str; 4] = [
     "--link",
     "rate=8mbit,delay=20ms,loss=2%,queue=64kb",
@@ -37,7 +37,7 @@ while len(seen) < count:
         sent, wait = sent + 1, 0.001
     if select.select([s], [], [], wait)[0]:
         seen.add(s.recv(1000))
-    elif sent == count:
+    elif wait == 30:
         break
 print('{\"event\": \"echoes\", \"count\": %d}' % len(seen))
 ";
@@ -99,11 +99,13 @@ fn real_programs_use_two_lossy_paths_and_lose_nothing() {
         "right.sh",
         format!(
             "{program} forward client 10.77.1.1 --udp 5004=127.0.0.1:9000,deadline=30s --tcp 5080=127.0.0.1:8000 \
-             --path 10.77.1.2 --path 10.77.2.2 --json --interval 0.1 {CONSENT} >{here} &\n\
+             --path path1 --path path2 --json --interval 0.1 {CONSENT} >{here} &\n\
              client=$!\n\
              until test \"$(tail -n 1 {here} | grep -o '\"state\":\"active\"' | wc -l)\" = 2; do sleep 0.1; done\n\
              python3 {sender} {DATAGRAMS}\n\
              curl --silent --fail --retry 50 --retry-delay 1 --retry-all-errors --output {folder}/copy http://127.0.0.1:5080/file\n\
+             (sleep 0.3; ip link set path1 down; sleep 0.7; ip link set path1 up) &\n\
+             curl --silent --fail --output {folder}/second http://127.0.0.1:5080/file\n\
              sleep 0.3\n\
              kill -INT $client\n\
              wait $client\n",
@@ -127,7 +129,12 @@ fn real_programs_use_two_lossy_paths_and_lose_nothing() {
         .expect("the sender's line");
     assert_eq!(event(&records(echoes), "echoes")["count"], DATAGRAMS);
 
-    assert!(std::fs::read_to_string(folder.join("copy")).unwrap() == file);
+    for copy in ["copy", "second"] {
+        assert!(
+            std::fs::read_to_string(folder.join(copy)).unwrap() == file,
+            "{copy}"
+        );
+    }
 
     let last = |path: &Path| {
         let all = records(&std::fs::read_to_string(path).unwrap());

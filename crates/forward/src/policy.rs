@@ -8,7 +8,7 @@ use crate::rule::{Listen, Protocol, RuleError, Target};
 
 /// A place that clients may use, for example `127.0.0.1:9000/udp`: a host, a port and a protocol.
 ///
-/// * The host is an address, a network (`10.0.0.0/8`, `[fd00::]/8`), a name, or `*` for all addresses but those of [`Permission`]'s next paragraph.
+/// * The host is an address, a network (`10.0.0.0/8`, `[fd00::]/8`), a name, or `*` for any address.
 /// * The port is a number, a range (`5000-5010`) or `*`.
 /// * The protocol is `/udp` or `/tcp`; without it, both are permitted.
 /// * `unix:/PATH` is a Unix socket.
