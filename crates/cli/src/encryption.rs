@@ -103,10 +103,7 @@ impl Encrypt {
         let identity = match &self.cert {
             Some(cert) => Identity::from_pem(&read("--cert", cert)?, &secret)
                 .map_err(|error| about_both(cert, key, &error))?,
-            None => SecretKey::from_pem(&secret)
-                .map_err(|error| error.to_string())
-                .and_then(|secret| Identity::from_key(&secret).map_err(|error| error.to_string()))
-                .map_err(|error| Failure::new(format!("--key {}: {error}", key.display())))?,
+            None => of_key(key, &secret)?,
         };
         warn_if_readable(key);
         let settings = TlsSettings::new(&identity, &self.trust(host)?);
@@ -134,12 +131,7 @@ impl Encrypt {
             return Ok(TlsTrust::fingerprints(all));
         }
         let files = self.peer.iter().map(|file| ("--peer", file));
-        let files = files.chain(self.allow.iter().map(|file| ("--allow", file)));
-        let mut keys: Vec<PublicKey> = Vec::new();
-        for (flag, file) in files {
-            let read = read_public_keys(&read(flag, file)?);
-            keys.extend(read.map_err(|error| Failure::new(format!("{flag} {}: {error}", file.display())))?);
-        }
+        let keys = public_keys(files.chain(self.allow.iter().map(|file| ("--allow", file))))?;
         if keys.is_empty() {
             return Err(Failure::new(
                 "--tls: say which peers to accept, with --peer or --allow and the files of their public keys",
@@ -183,6 +175,17 @@ impl Encrypt {
 }
 
 impl Encryption {
+    /// That of a side that shows the key in this file of `anabranch keygen`, and accepts the peers with the public keys in the other files, which
+    /// `flag` names.
+    pub(crate) fn by_keys(key: &Path, flag: &str, files: &[PathBuf]) -> Result<Self, Failure> {
+        let identity = of_key(key, &read("--key", key)?)?;
+        warn_if_readable(key);
+        let keys = public_keys(files.iter().map(|file| (flag, file)))?;
+        let settings = TlsSettings::new(&identity, &TlsTrust::public_keys(keys));
+        let settings = settings.map_err(|error| Failure::new(format!("--key: {error}")))?;
+        Ok(Self::Tls(settings, identity))
+    }
+
     /// Removes settings of a listener that DTLS does not carry.
     pub(crate) fn apply_to_server(&self, config: &mut Config) {
         if matches!(self, Self::Dtls(_)) {
@@ -224,6 +227,24 @@ impl Encryption {
             },
         }
     }
+}
+
+/// The identity of a key that `anabranch keygen` made.
+fn of_key(key: &Path, secret: &str) -> Result<Identity, Failure> {
+    let identity = SecretKey::from_pem(secret)
+        .map_err(|error| error.to_string())
+        .and_then(|secret| Identity::from_key(&secret).map_err(|error| error.to_string()));
+    identity.map_err(|error| Failure::new(format!("--key {}: {error}", key.display())))
+}
+
+/// The public keys in these files, which options name.
+fn public_keys<'a>(files: impl Iterator<Item = (&'a str, &'a PathBuf)>) -> Result<Vec<PublicKey>, Failure> {
+    let mut keys = Vec::new();
+    for (flag, file) in files {
+        let read = read_public_keys(&read(flag, file)?);
+        keys.extend(read.map_err(|error| Failure::new(format!("{flag} {}: {error}", file.display())))?);
+    }
+    Ok(keys)
 }
 
 fn about_both(cert: &Path, key: &Path, error: &dyn std::fmt::Display) -> Failure {

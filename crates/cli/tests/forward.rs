@@ -4,12 +4,38 @@ mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
 use std::process::ChildStdout;
+use std::sync::OnceLock;
 
 use common::{LIMIT, Running, anabranch, directory, refuses};
 use serde_json::Value;
 
-const CONSENT: &str = "--send-everything-unencrypted-to-anybody";
+/// A folder with the keys of a server, a client and a stranger.
+fn keys() -> &'static Path {
+    static KEYS: OnceLock<PathBuf> = OnceLock::new();
+    KEYS.get_or_init(|| {
+        let folder = directory("forward-keys");
+        for name in ["server", "client", "stranger"] {
+            let made = anabranch(&["keygen", folder.join(name).to_str().unwrap()]).output();
+            assert!(made.unwrap().status.success());
+        }
+        folder
+    })
+}
+
+fn key(name: &str) -> String {
+    keys().join(name).to_str().unwrap().to_owned()
+}
+
+/// The options of a side with its key, and the public key of the other side.
+fn encryption(side: &str) -> Vec<String> {
+    let (own, option, other) = match side {
+        "server" => ("server", "--allow", "client.pub"),
+        _ => ("client", "--peer", "server.pub"),
+    };
+    vec!["--key".into(), key(own), option.into(), key(other)]
+}
 
 /// A side of the forwarder that runs.
 struct Side {
@@ -19,7 +45,13 @@ struct Side {
 
 impl Side {
     fn start(args: &[&str]) -> Self {
-        let mut child = anabranch(&[&["forward"][..], args, &["--json", CONSENT]].concat())
+        let keys = encryption(args[0]);
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        Self::start_with(args, &keys)
+    }
+
+    fn start_with(args: &[&str], keys: &[&str]) -> Self {
+        let mut child = anabranch(&[&["forward"][..], args, &["--json"], keys].concat())
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
@@ -57,7 +89,7 @@ impl Side {
 fn server(args: &[&str]) -> (Side, String) {
     let mut side = Side::start(&[&["server", "--bind", "127.0.0.1", "--udp-port", "0"], args].concat());
     let listening = side.event("listening");
-    assert_eq!(listening["encryption"], Value::Null);
+    assert_eq!(listening["encryption"]["protocol"], "DTLS chunk");
     let port = listening["udp_port"].to_string();
     (side, port)
 }
@@ -87,17 +119,44 @@ fn get(url: &str) -> String {
     answer
 }
 
-/// It must never forward in clear text by mistake.
+/// It never forwards in clear text, and never to anybody.
 #[test]
-fn without_encryption_it_refuses_to_run() {
+fn without_keys_it_refuses_to_run() {
+    let own = key("server");
+    let client = ["forward", "client", "127.0.0.1", "--udp", "0=127.0.0.1:9"];
     refuses(&[
-        (&["forward", "server"], CONSENT),
-        (&["forward", "server", "--allow-to", "*:*"], "does not encrypt"),
+        (&["forward", "server", "--allow-to", "*:*"], "anabranch keygen"),
+        (&["forward", "server", "--key", &own], "with --allow"),
+        (&client, "--key"),
+        (&[&client[..], &["--key", &own]].concat(), "with --peer"),
         (
-            &["forward", "client", "127.0.0.1", "--udp", "0=127.0.0.1:9"],
-            CONSENT,
+            &[&client[..], &["--key", &own, "--peer", &own]].concat(),
+            "--peer",
         ),
     ]);
+}
+
+#[test]
+fn a_stranger_is_refused_by_both_sides() {
+    let (_server, port) = server(&[]);
+    let args = [
+        "client",
+        "127.0.0.1",
+        "--udp-port",
+        &port,
+        "--udp",
+        "0=127.0.0.1:9",
+    ];
+    let (own, stranger) = (key("client"), key("stranger"));
+    let (server, other) = (key("server.pub"), key("stranger.pub"));
+    for keys in [
+        ["--key", &stranger, "--peer", &server],
+        ["--key", &own, "--peer", &other],
+    ] {
+        let mut client = Side::start_with(&args, &keys);
+        let lost = client.event("disconnected");
+        assert!(lost["reason"].as_str().unwrap().contains("refused"), "{lost}");
+    }
 }
 
 #[test]
@@ -130,7 +189,9 @@ fn wrong_rules_are_explained() {
         (&["server", "--memory", "1"], "like 64mib"),
         (&["server", "--pcap", "file"], "no captures"),
     ] {
-        refuses(&[(&[&["forward"], args, &[CONSENT]].concat(), part)]);
+        let keys = encryption(args[0]);
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        refuses(&[(&[&["forward"], args, &keys].concat(), part)]);
     }
 }
 
@@ -233,7 +294,7 @@ fn a_client_waits_for_its_server_and_options_come_from_files() {
     assert_eq!(target.recv(&mut buffer).unwrap(), 5);
     std::fs::write(&file, "hosts = 1").unwrap();
     refuses(&[(
-        &["forward", "client", "--config", file.to_str().unwrap(), CONSENT],
+        &["forward", "client", "--config", file.to_str().unwrap()],
         "unknown field `hosts`",
     )]);
 }
@@ -273,25 +334,4 @@ fn paths_are_named_by_address_and_interface() {
         .unwrap();
     let mut buffer = [0; 10];
     assert_eq!(target.recv(&mut buffer).unwrap(), 5);
-}
-
-#[test]
-fn the_warning_is_the_first_line() {
-    let mut child = anabranch(&[
-        "forward",
-        "server",
-        "--bind",
-        "127.0.0.1",
-        "--udp-port",
-        "0",
-        CONSENT,
-    ])
-    .spawn()
-    .unwrap();
-    let mut first = String::new();
-    let mut lines = BufReader::new(child.stdout.take().unwrap());
-    lines.read_line(&mut first).unwrap();
-    let program = Running(child);
-    assert!(first.contains("NOT ENCRYPTED"), "{first}");
-    drop(program);
 }

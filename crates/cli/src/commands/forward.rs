@@ -12,10 +12,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anabranch::TlsSettings;
 use anabranch_forward::{Limits, MOST_FLOWS};
 use clap::{Args, Subcommand, ValueHint};
-use serde_json::json;
 
+use crate::encryption::Encryption;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{OUTPUT, Observe};
@@ -34,12 +35,13 @@ const REFRESH: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  anabranch forward server --allow-to 127.0.0.1:9000/udp
-  anabranch forward client 127.0.0.1 --udp 5000=127.0.0.1:9000,deadline=300ms
+  anabranch keygen vps.key
+  anabranch keygen boat.key
+  anabranch forward server --key vps.key --allow boat.key.pub --allow-to 127.0.0.1:9000/udp
+  anabranch forward client 127.0.0.1 --key boat.key --peer vps.key.pub --udp 5000=127.0.0.1:9000,deadline=300ms
 
-`anabranch forward server --help` and `anabranch forward client --help` list all options. This version
-DOES NOT ENCRYPT and does not know its peers, so both commands refuse to run without
---send-everything-unencrypted-to-anybody.")]
+Everything is encrypted, and each side knows the other one by its public key. `anabranch forward server --help`
+and `anabranch forward client --help` list all options.")]
 pub(crate) struct ForwardArgs {
     #[command(subcommand)]
     side: Side,
@@ -65,10 +67,9 @@ impl ForwardArgs {
 /// The options of both sides.
 #[derive(Debug, Args)]
 struct Common {
-    /// Required, because this version does not encrypt: anyone on the network can read and change everything, connect to
-    /// the server, and pretend to be it. Only for tests on networks without strangers
-    #[arg(long, help_heading = ENCRYPTION)]
-    send_everything_unencrypted_to_anybody: bool,
+    /// This side's private key, a file of `anabranch keygen`
+    #[arg(long, help_heading = ENCRYPTION, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    key: Option<PathBuf>,
     /// Read options from this file (TOML), with their long names as keys; options of the command line come on top
     #[arg(long, help_heading = OUTPUT, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config: Option<PathBuf>,
@@ -94,14 +95,27 @@ fn parse_memory(text: &str) -> Result<u64, String> {
 }
 
 impl Common {
-    /// Fails closed: without encryption, nothing is forwarded by mistake.
-    fn require_consent(&self) -> Result<(), Failure> {
-        if !self.send_everything_unencrypted_to_anybody {
+    /// Reads the keys: without them, nothing is forwarded. `flag` names the files with the public keys of the peers.
+    fn encryption(&self, flag: &str, peers: &[PathBuf]) -> Result<(TlsSettings, serde_json::Value), Failure> {
+        let Some(key) = &self.key else {
             return Err(Failure::new(
-                "this version of `anabranch forward` does not encrypt and does not check who the peer is; for tests on a network without \
-                 strangers, add --send-everything-unencrypted-to-anybody",
+                "everything is encrypted: give this side's key with --key; `anabranch keygen FILE` makes one",
             ));
+        };
+        if peers.is_empty() {
+            return Err(Failure::new(format!(
+                "say which peers to accept, with {flag} and the file of a public key, which `anabranch keygen` wrote beside the key"
+            )));
         }
+        let encryption = Encryption::by_keys(key, flag, peers)?;
+        let (_, facts) = encryption.describe();
+        match encryption {
+            Encryption::Tls(settings, _) => Ok((settings, facts)),
+            Encryption::Off | Encryption::Dtls(_) => Err(Failure::new("--key: it does not encrypt")),
+        }
+    }
+
+    fn refuse_records(&self) -> Result<(), Failure> {
         if self.observe.pcap.is_some() {
             return Err(Failure::new(
                 "--pcap: this command writes no captures, because it sets up associations again and again",
@@ -122,6 +136,7 @@ impl Common {
 
     /// Takes the values of a file that the command line does not have.
     fn complete(&mut self, file: &file::CommonFile) -> Result<(), Failure> {
+        self.key = self.key.take().or_else(|| file.key.clone());
         self.metrics = self.metrics.or(file.metrics);
         self.max_flows = self.max_flows.or(file.max_flows);
         if let (None, Some(text)) = (self.memory, &file.memory) {
@@ -188,11 +203,4 @@ pub(crate) async fn run(args: ForwardArgs, interrupt: Interrupt) -> Result<(), F
         Side::Server(args) => server::run(args, interrupt).await,
         Side::Client(args) => client::run(args, interrupt).await,
     }
-}
-
-/// The warning with which both sides begin.
-const WARNING: &str = "NOT ENCRYPTED: anyone on the network can read and change everything";
-
-fn unencrypted() -> serde_json::Value {
-    json!(null)
 }

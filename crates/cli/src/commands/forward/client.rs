@@ -1,16 +1,19 @@
 //! `anabranch forward client`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use anabranch::{Association, BindError, DEFAULT_UDP_PORT, Endpoint, PathSource, PathSourceError};
+use anabranch::{
+    Association, BindError, DEFAULT_UDP_PORT, Endpoint, PathSource, PathSourceError, TlsSettings,
+};
 use anabranch_forward::{Client, ClientEvent, Limits, PORT, Protocol, Rule};
 use clap::{Args, ValueHint};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::file::{self, ClientFile};
 use super::status::Status;
-use super::{Common, WARNING, unencrypted};
+use super::{Common, ENCRYPTION};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::no_files;
@@ -27,9 +30,9 @@ const PEER: &str = "Server and paths";
     mut_args(no_files),
     after_help = "\
 Examples:
-  anabranch forward client vps.example --udp 5000=127.0.0.1:9000,deadline=300ms --path auto
-  anabranch forward client vps.example --tcp 2222=127.0.0.1:22 --path wwan0 --path eth0
-  anabranch forward client vps.example --reverse-tcp 8080=127.0.0.1:80
+  anabranch forward client vps.example --key boat.key --peer vps.key.pub --path auto --udp 5000=127.0.0.1:9000,deadline=300ms
+  anabranch forward client vps.example --key boat.key --peer vps.key.pub --path wwan0 --path eth0 --tcp 2222=127.0.0.1:22
+  anabranch forward client vps.example --key boat.key --peer vps.key.pub --reverse-tcp 8080=127.0.0.1:80
   anabranch forward client --config boat.toml
 
 A rule is [ADDRESS:]PORT=HOST:PORT and options after commas: programs that send to PORT here reach
@@ -39,8 +42,7 @@ The options are deadline=TIME (a datagram is of no use later), class=0..7 (0 lea
 (of each direction), ordered (datagrams wait for earlier ones) and idle=TIME (a source of datagrams
 is forgotten; 2min). Without them small datagrams leave first, then RTP and SRT with a deadline of
 300 ms, then other datagrams, and connections last.
-The client connects again whenever its association ends.
-This version DOES NOT ENCRYPT: it needs --send-everything-unencrypted-to-anybody."
+The client connects again whenever its association ends."
 )]
 pub(super) struct ClientArgs {
     /// Host name or IP address of the server
@@ -62,6 +64,9 @@ pub(super) struct ClientArgs {
     /// Forward connections to this TCP port or Unix socket at the server to a target here
     #[arg(long, help_heading = RULES, value_name = "RULE", value_parser = |text: &str| parse_rule(Protocol::Tcp, true, text))]
     reverse_tcp: Vec<Rule>,
+    /// Accept only the server with the public key in this file: a .pub file of `anabranch keygen`
+    #[arg(long, help_heading = ENCRYPTION, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    peer: Vec<PathBuf>,
     /// UDP port of the server [default: 9899]
     #[arg(long, help_heading = PEER, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     udp_port: Option<u16>,
@@ -101,6 +106,7 @@ impl ClientArgs {
         }
         self.path
             .extend(file::read_all("path", &file.path, path_arg::parse)?);
+        self.peer.extend(file.peer);
         self.udp_port = self.udp_port.or(file.udp_port);
         self.host = self.host.take().or(file.host);
         Ok(())
@@ -135,12 +141,14 @@ struct Route {
     udp_port: u16,
     paths: Vec<PathSource>,
     limits: Limits,
+    tls: TlsSettings,
 }
 
 impl Route {
     async fn bind(&self, any: IpAddr) -> Result<Endpoint, BindError> {
         // An interface may appear later, and the association follows the addresses of this machine.
         let builder = anabranch_forward::endpoint(&self.limits).watch_interfaces(cfg!(target_os = "linux"));
+        let builder = builder.secure(self.tls.clone());
         if self.paths.is_empty() {
             builder.bind((any, 0)).await
         } else {
@@ -188,10 +196,11 @@ impl Route {
 
 /// Runs the command.
 pub(super) async fn run(mut args: ClientArgs, interrupt: Interrupt) -> Result<(), Failure> {
-    args.common.require_consent()?;
+    args.common.refuse_records()?;
     args.complete()?;
     let output = args.common.observe.output();
     let limits = args.common.limits();
+    let (tls, encryption) = args.common.encryption("--peer", &args.peer)?;
     let route = Route {
         host: args.host.clone().ok_or_else(|| {
             Failure::new("there is no server: give its HOST, or host in the file of --config")
@@ -199,11 +208,12 @@ pub(super) async fn run(mut args: ClientArgs, interrupt: Interrupt) -> Result<()
         udp_port: args.udp_port.unwrap_or(DEFAULT_UDP_PORT),
         paths: args.sources()?,
         limits,
+        tls,
     };
     let client = Client::bind(args.rules()?, limits).await;
     let client = client.map_err(|error| Failure::new(error.to_string()))?;
     route.check().await?;
-    announce(&client, output);
+    announce(&client, output, &encryption);
     let names: Vec<String> = client.rules().map(ToString::to_string).collect();
     let client = Arc::new(client.observe(move |event| tell(output, &names, &event)));
     let status = {
@@ -216,8 +226,8 @@ pub(super) async fn run(mut args: ClientArgs, interrupt: Interrupt) -> Result<()
 }
 
 /// Prints where programs reach the client.
-fn announce(client: &Client, output: Output) {
-    let mut text = format!("forwarding; {WARNING}");
+fn announce(client: &Client, output: Output, encryption: &Value) {
+    let mut text = "forwarding, encrypted".to_owned();
     let mut rules = Vec::new();
     for (rule, place) in client.rules().zip(client.places()) {
         let place = place.map(|place| place.to_string());
@@ -226,7 +236,7 @@ fn announce(client: &Client, output: Output) {
         }
         rules.push(json!({ "rule": rule.to_string(), "listens_at": place }));
     }
-    let record = json!({ "event": "listening", "rules": rules, "encryption": unencrypted() });
+    let record = json!({ "event": "listening", "rules": rules, "encryption": encryption });
     output.fact(text, &record);
 }
 
@@ -246,7 +256,7 @@ fn tell(output: Output, names: &[String], event: &ClientEvent) {
                     "problem": verdict.as_ref().err(),
                 }));
             }
-            let record = json!({ "event": "connected", "rules": records, "encryption": unencrypted() });
+            let record = json!({ "event": "connected", "rules": records });
             output.fact(text, &record);
         }
         ClientEvent::Disconnected { reason, retry_in } => output.fact(

@@ -1,7 +1,7 @@
 //! The files of `--config`: options with their long names as keys.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -12,6 +12,7 @@ use crate::failure::Failure;
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct CommonFile {
+    pub(super) key: Option<PathBuf>,
     pub(super) metrics: Option<SocketAddr>,
     pub(super) interval: Option<String>,
     pub(super) max_flows: Option<u32>,
@@ -29,6 +30,8 @@ pub(super) struct ClientFile {
     pub(super) reverse_udp: Vec<String>,
     pub(super) reverse_tcp: Vec<String>,
     pub(super) path: Vec<String>,
+    pub(super) peer: Vec<PathBuf>,
+    key: Option<PathBuf>,
     metrics: Option<SocketAddr>,
     interval: Option<String>,
     max_flows: Option<u32>,
@@ -44,6 +47,8 @@ pub(super) struct ServerFile {
     pub(super) allow_to: Vec<String>,
     pub(super) allow_listen: Vec<String>,
     pub(super) max_clients: Option<usize>,
+    pub(super) allow: Vec<PathBuf>,
+    key: Option<PathBuf>,
     metrics: Option<SocketAddr>,
     interval: Option<String>,
     max_flows: Option<u32>,
@@ -56,6 +61,7 @@ macro_rules! common {
         impl $file {
             pub(super) fn common(&self) -> CommonFile {
                 CommonFile {
+                    key: self.key.clone(),
                     metrics: self.metrics,
                     interval: self.interval.clone(),
                     max_flows: self.max_flows,
@@ -101,12 +107,13 @@ mod tests {
     #[test]
     fn keys_have_the_names_of_options() {
         let file: ClientFile = toml::from_str(
-            "host = \"vps.example\"\nreverse-tcp = [\"8080=127.0.0.1:80\"]\nmetrics = \"127.0.0.1:9100\"\nmax-flows = 7\n",
+            "host = \"vps.example\"\nreverse-tcp = [\"8080=127.0.0.1:80\"]\nmetrics = \"127.0.0.1:9100\"\nmax-flows = 7\nkey = \"boat.key\"\npeer = [\"vps.key.pub\"]\n",
         )
         .expect("a file");
         assert_eq!(file.host.as_deref(), Some("vps.example"));
         assert_eq!(file.reverse_tcp, ["8080=127.0.0.1:80"]);
         assert_eq!(file.common().max_flows, Some(7));
+        assert_eq!(file.peer, [Path::new("vps.key.pub")]);
         let error = toml::from_str::<ServerFile>("allowto = []").expect_err("an unknown key");
         assert!(error.to_string().contains("allow-to"), "{error}");
     }

@@ -1,16 +1,17 @@
 //! `anabranch forward server`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use anabranch::{BindError, DEFAULT_UDP_PORT, Endpoint};
+use anabranch::{BindError, DEFAULT_UDP_PORT, Endpoint, TlsSettings};
 use anabranch_forward::{Limits, PORT, Permission, Policy, Server, ServerEvent};
-use clap::Args;
+use clap::{Args, ValueHint};
 use serde_json::json;
 
 use super::file::{self, ServerFile};
 use super::status::Status;
-use super::{Common, HURRY, LIMITS, WARNING, unencrypted};
+use super::{Common, ENCRYPTION, HURRY, LIMITS};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{bind_failure, no_files};
@@ -24,15 +25,14 @@ const LOCAL: &str = "Local address and port";
     mut_args(no_files),
     after_help = "\
 Examples:
-  anabranch forward server --allow-to 127.0.0.1:9000/udp --allow-to 127.0.0.1:22/tcp
-  anabranch forward server --allow-to '*:443/tcp' --allow-listen 127.0.0.1:8080/tcp
+  anabranch forward server --key vps.key --allow boat.key.pub --allow-to 127.0.0.1:9000/udp,127.0.0.1:22/tcp
+  anabranch forward server --key vps.key --allow boats.txt --allow-to '*:443/tcp' --allow-listen 127.0.0.1:8080/tcp
   anabranch forward server --config server.toml
 
 Without --allow-to and --allow-listen the server forwards nothing. A place is HOST:PORT with /udp or
 /tcp, or without for both. HOST is an address, a network (10.0.0.0/8), a name, or * for any address;
 PORT is a number, a range (5000-5010) or *. A name and * permit no loopback and no link-local
-address, wherever the name leads, except the name localhost. unix:/PATH is a Unix socket.
-This version DOES NOT ENCRYPT: it needs --send-everything-unencrypted-to-anybody."
+address, wherever the name leads, except the name localhost. unix:/PATH is a Unix socket."
 )]
 pub(super) struct ServerArgs {
     /// Let clients reach this place, once for each place or with commas between them; names are resolved here
@@ -41,6 +41,9 @@ pub(super) struct ServerArgs {
     /// Let reverse rules of clients listen here, once for each place or with commas between them
     #[arg(long, value_name = "PLACE", value_delimiter = ',', value_parser = parse_place)]
     allow_listen: Vec<Permission>,
+    /// Accept clients with the public keys in this file, one on each line: a .pub file of `anabranch keygen`
+    #[arg(long, help_heading = ENCRYPTION, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    allow: Vec<PathBuf>,
     /// UDP port to bind; 0 takes any free port and prints it [default: 9899]
     #[arg(long, value_name = "PORT")]
     udp_port: Option<u16>,
@@ -73,15 +76,17 @@ impl ServerArgs {
             .extend(file::read_all("allow-to", &file.allow_to, parse_place)?);
         self.allow_listen
             .extend(file::read_all("allow-listen", &file.allow_listen, parse_place)?);
+        self.allow.extend(file.allow);
         self.udp_port = self.udp_port.or(file.udp_port);
         self.bind = self.bind.or(file.bind);
         self.max_clients = self.max_clients.or(file.max_clients);
         Ok(())
     }
 
-    async fn bind(&self, limits: &Limits) -> Result<Endpoint, Failure> {
+    async fn bind(&self, limits: &Limits, tls: &TlsSettings) -> Result<Endpoint, Failure> {
         let port = self.udp_port.unwrap_or(DEFAULT_UDP_PORT);
-        let bind = |address: IpAddr| anabranch_forward::endpoint(limits).bind((address, port));
+        let builder = || anabranch_forward::endpoint(limits).secure(tls.clone());
+        let bind = |address: IpAddr| builder().bind((address, port));
         let bound = match self.bind {
             Some(address) => bind(address).await,
             // IPv6 and IPv4 if the system has both, else IPv4.
@@ -96,19 +101,20 @@ impl ServerArgs {
 
 /// Runs the command.
 pub(super) async fn run(mut args: ServerArgs, interrupt: Interrupt) -> Result<(), Failure> {
-    args.common.require_consent()?;
+    args.common.refuse_records()?;
     args.complete()?;
     let output = args.common.observe.output();
     let limits = args.common.limits();
-    let endpoint = args.bind(&limits).await?;
+    let (tls, encryption) = args.common.encryption("--allow", &args.allow)?;
+    let endpoint = args.bind(&limits, &tls).await?;
     endpoint
         .listen(PORT)
         .map_err(|error| Failure::new(error.to_string()))?;
     let local = endpoint.local_addr();
     output.fact(
-        format!("forwarding on {}, UDP port {}; {WARNING}", local.ip(), local.port()),
+        format!("forwarding on {}, UDP port {}, encrypted", local.ip(), local.port()),
         &json!({
-            "event": "listening", "address": local.ip().to_string(), "udp_port": local.port(), "encryption": unencrypted(),
+            "event": "listening", "address": local.ip().to_string(), "udp_port": local.port(), "encryption": encryption,
         }),
     );
     if args.allow_to.is_empty() && args.allow_listen.is_empty() {
@@ -151,9 +157,7 @@ fn tell(output: Output, event: &ServerEvent) {
                 }
                 records.push(json!({ "rule": rule, "listens_at": place, "problem": problem }));
             }
-            let record = json!({
-                "event": "connected", "remote": remote.to_string(), "rules": records, "encryption": unencrypted(),
-            });
+            let record = json!({ "event": "connected", "remote": remote.to_string(), "rules": records });
             output.fact(text, &record);
         }
         ServerEvent::Disconnected { remote, reason } => output.fact(

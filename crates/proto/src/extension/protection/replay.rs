@@ -87,7 +87,7 @@ mod tests {
             0xFFFF,
             "nothing is before the first one"
         );
-        for sequence in [40_000, 65_535, 65_536, 130_000] {
+        for sequence in [40_000, 65_535, 65_536, 98_000, 130_000] {
             assert_eq!(window.reconstruct(sequence as u16), sequence);
             window.note(sequence);
         }
