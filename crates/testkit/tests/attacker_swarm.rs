@@ -17,7 +17,7 @@ use anabranch_proto::{
     DynamicAddressConfig, Event, MultipathMode, PathState, Timestamp, Tsn, VerificationTag,
 };
 use anabranch_testkit::{
-    Ledger, PORT, Pair, Seeds, Setup, Side, Violation, packet_of, sack, shutdown_chunk, state_cookie,
+    Ledger, PORT, Pair, Seeds, Setup, Side, Violation, packet_of, protect, sack, shutdown_chunk, state_cookie,
 };
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
@@ -37,7 +37,7 @@ const REPEATED: Seeds = Seeds {
 };
 
 /// Events that the runs must reach together.
-const MUST_REACH: [&str; 8] = [
+const MUST_REACH: [&str; 9] = [
     "M off the path",
     "M reads",
     "M's own",
@@ -46,6 +46,7 @@ const MUST_REACH: [&str; 8] = [
     "both begin",
     "several paths",
     "port pairs",
+    "protected packets",
 ];
 
 const M: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 66, 0, 1));
@@ -78,7 +79,8 @@ fn run(seed: u64) -> Vec<&'static str> {
     }
     story.set_up();
     story.transfer();
-    if story.random.below(3) == 0 {
+    // A protected association is not restarted.
+    if story.random.below(3) == 0 && !story.is_protected {
         story.restart();
         story.transfer();
     }
@@ -128,6 +130,8 @@ struct Story {
     /// A's SCTP port.
     port: u16,
     both: bool,
+    /// Whether A and Z protect their packets.
+    is_protected: bool,
     /// The association that was started last.
     begun: Option<AssociationId>,
     /// The association that A and Z have with each other.
@@ -181,6 +185,10 @@ impl Story {
         // A generator of its own leaves the other choices of a seed as they are.
         let pairs = Generator::of_process(seed, "port pairs").below(2) == 0;
         config.dynamic_addresses = pairs.then(DynamicAddressConfig::default);
+        let is_protected = Generator::of_process(seed, "protection").below(4) == 0;
+        if is_protected {
+            protect(&mut config);
+        }
         let paths = 1 + random.below(2) as usize;
         let setup = (0..paths).fold(Setup::new(seed).config(config), |setup, _| {
             setup.path_of(random_link(&mut random), random_link(&mut random))
@@ -211,6 +219,7 @@ impl Story {
             tags: [VerificationTag(0); 2],
             port: if both { PORT } else { 50_000 },
             both,
+            is_protected,
             begun: None,
             ids: None,
             sent: [Ledger::new(2 * seed), Ledger::new(2 * seed + 1)],
@@ -226,6 +235,9 @@ impl Story {
         }
         if pairs {
             story.reach("port pairs");
+        }
+        if is_protected {
+            story.reach("protected packets");
         }
         story
     }

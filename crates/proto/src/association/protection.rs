@@ -98,13 +98,20 @@ impl KeyManager<'_> {
     }
 
     /// Accepts protected packets alone from now on, and permits user messages: [`Event::Protected`]. Without keys for both directions, or if
-    /// anything arrived in clear beside the messages of key management, the association ends.
+    /// anything arrived in clear beside the messages of key management, the association ends. The key management has read a message of the
+    /// peer which proves that the peer received all messages so far.
     pub fn require(&mut self, now: Timestamp) {
         self.association.step(now, |it| {
             let forged = it.protection.accepts_clear() && !it.receiver.has_only_key_management();
+            let is_first = it.protection.is_pending();
             if forged || !it.protection.require() {
                 fail(it, Cow::Borrowed(FORGED));
                 return;
+            }
+            // The peer acknowledges in clear until it may send protected packets, and such a SACK counts no more. Waiting for it could
+            // hold back the message that permits it.
+            if is_first {
+                it.sending(now, |sender, cx| sender.on_all_received(cx));
             }
             it.notices.tell(Event::Protected);
             it.advance_addresses(now);

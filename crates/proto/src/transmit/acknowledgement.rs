@@ -121,6 +121,12 @@ impl Sender {
         );
     }
 
+    /// The peer proved in another way that all that was sent arrived.
+    pub(crate) fn on_all_received(&mut self, cx: &mut Cx<'_>) {
+        let newest = Tsn(self.outstanding.next_tsn().0.wrapping_sub(1));
+        self.on_shutdown_cumulative(cx, newest);
+    }
+
     fn on_ack_report(&mut self, cx: &mut Cx<'_>, report: &AckReport<'_>) {
         let mut outcome = core::mem::take(&mut self.outcome);
         outcome.begin(cx.paths.len());

@@ -12,7 +12,7 @@ use anabranch_wire::parameter::{
     KeyManagement, KeyManagementFlags, Parameter, Parameters, ParametersBuilder,
 };
 
-use super::{config, connected, has, is_protected, link, protection, sctp};
+use super::{MS, config, connected, has, is_protected, link, protection, sctp};
 
 fn parameter(methods: &[u8]) -> KeyManagement {
     let flags = KeyManagementFlags {
@@ -74,6 +74,30 @@ fn both_directions_are_protected_before_user_messages() {
         assert_eq!(&messages[0].bytes[..], b"hello");
         assert!(protection(&pair, side).packets_opened > 0);
     }
+}
+
+/// A lost acknowledgement of the server's handshake messages, which arrives in clear when nothing in clear counts, does not hold back the
+/// message after them (RFC 9260 §6.1, Nagle's algorithm).
+#[test]
+fn a_lost_acknowledgement_in_clear_is_not_waited_for() {
+    let slow = |seconds: u32| {
+        with(config(), |config| {
+            (config.rto.initial, config.rto.min) = (1000 * seconds * MS, 1000 * seconds * MS);
+            config.rto.max = 60_000 * MS;
+            config.no_delay = false;
+        })
+    };
+    let mut pair = Setup::new(1).configs(slow(1), slow(5)).path(link()).build();
+    pair.begin();
+    // The server's messages are on their way. What the client answers at once is lost.
+    let limit = pair.now() + 1000 * MS;
+    assert!(pair.run_to(limit, |pair| pair.talker(Side::Z).keys.messages.len() == 1));
+    pair.cut(0, true);
+    pair.run_ms(100);
+    pair.cut(0, false);
+    // The client sends its message once more, without the acknowledgement.
+    pair.run_ms(1500);
+    assert!(is_protected(&pair), "{}", pair.draw());
 }
 
 /// §5.1, strict mode: a peer without the parameter, or with an incompatible one, is refused with the cause of the draft.

@@ -323,6 +323,5 @@ fn waits_for_protection(kind: u8) -> bool {
             | kind::I_FORWARD_TSN
             | experimental_kind::SELECTIVE_FORWARD_TSN
             | experimental_kind::EXTENDED_FORWARD_TSN
-            | experimental_kind::FORWARD_PSN
     )
 }
