@@ -8,6 +8,8 @@ mod family;
 #[cfg(feature = "encryption")]
 mod handshake;
 mod input;
+#[cfg(feature = "encryption")]
+mod keys;
 mod memory;
 mod node;
 mod pair;
@@ -70,6 +72,16 @@ pub fn work(input: &[u8]) {
 #[cfg(feature = "encryption")]
 pub fn handshake(input: &[u8]) {
     handshake::run(input);
+}
+
+/// TLS handshakes for the keys of DTLS chunks, while somebody loses, changes and forges messages. The keys are random, so that a run differs from
+/// another with the same input in them.
+///
+/// # Panics
+/// If a message causes many actions; if keys come in another order than their epochs; if two ends that nobody disturbed have other keys.
+#[cfg(feature = "encryption")]
+pub fn keys(input: &[u8]) {
+    keys::run(input);
 }
 
 /// A session of data channels, with a hostile peer or with another session, while somebody changes, forges and loses datagrams and descriptions. The

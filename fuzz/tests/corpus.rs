@@ -22,6 +22,8 @@ const TARGETS: &[Target] = &[
     #[cfg(feature = "encryption")]
     ("handshake", anabranch_fuzz::handshake),
     #[cfg(feature = "encryption")]
+    ("keys", anabranch_fuzz::keys),
+    #[cfg(feature = "encryption")]
     ("session", anabranch_fuzz::session),
 ];
 
