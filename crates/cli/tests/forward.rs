@@ -28,7 +28,7 @@ fn key(name: &str) -> String {
     keys().join(name).to_str().unwrap().to_owned()
 }
 
-/// The options of a side with its key, and the public key of the other side.
+/// The options of a side with its key, and the public key of its peer.
 fn encryption(side: &str) -> Vec<String> {
     let (own, option, other) = match side {
         "server" => ("server", "--allow", "client.pub"),

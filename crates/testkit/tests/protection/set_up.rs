@@ -89,7 +89,7 @@ fn a_lost_acknowledgement_in_clear_is_not_waited_for() {
     };
     let mut pair = Setup::new(1).configs(slow(1), slow(5)).path(link()).build();
     pair.begin();
-    // The server's messages are on their way. What the client answers at once is lost.
+    // The server's messages are in flight. The client's answer is lost.
     let limit = pair.now() + 1000 * MS;
     assert!(pair.run_to(limit, |pair| pair.talker(Side::Z).keys.messages.len() == 1));
     pair.cut(0, true);
