@@ -90,7 +90,7 @@ enum Command {
     Lab(lab::LabArgs),
     /// Serve a page that compares reliable, expiring and prioritised messages in a visitor's browser
     Web(web::WebArgs),
-    /// Forward UDP and TCP ports of other programs, with deadlines and over several paths (NOT ENCRYPTED yet)
+    /// Forward UDP and TCP ports of other programs, encrypted, with deadlines and over several paths
     Forward(forward::ForwardArgs),
     /// Run any program on a testbed: two hosts on this machine with emulated links (Linux, root)
     #[cfg(target_os = "linux")]

@@ -19,7 +19,6 @@ const LINKS: [&str; 4] = [
     "--link",
     "rate=4mbit,delay=30ms,loss=1%,queue=64kb",
 ];
-const CONSENT: &str = "--send-everything-unencrypted-to-anybody";
 const DATAGRAMS: u64 = 300;
 /// The lines of a file of about 3 MB.
 const FILE_LINES: u32 = 250_000;
@@ -82,6 +81,12 @@ fn real_programs_use_two_lossy_paths_and_lose_nothing() {
         write("sender.py", SENDER.to_owned()),
         write("echo.py", ECHO.to_owned()),
     );
+    let key = |name: &str| {
+        let key = folder.join(name).to_str().unwrap().to_owned();
+        assert!(run(&["keygen", &key]).status.success());
+        key
+    };
+    let (own, client_key) = (key("server.key"), key("client.key"));
     let file: String = (0..FILE_LINES).map(|line| format!("line {line}\n")).collect();
     write("file", file.clone());
     let (here, there) = (folder.join("client.json"), folder.join("server.json"));
@@ -89,7 +94,7 @@ fn real_programs_use_two_lossy_paths_and_lose_nothing() {
         "left.sh",
         format!(
             "python3 {echo} &\ncd {folder}\npython3 -m http.server --bind 127.0.0.1 8000 2>/dev/null >&2 &\n\
-             exec {program} forward server --bind 0.0.0.0 --allow-to 127.0.0.1:9000/udp,127.0.0.1:8000/tcp {CONSENT} \
+             exec {program} forward server --bind 0.0.0.0 --allow-to 127.0.0.1:9000/udp,127.0.0.1:8000/tcp --key {own} --allow {client_key}.pub \
              --json --interval 0.1 >{there}\n",
             folder = folder.display(),
             there = there.display()
@@ -99,7 +104,7 @@ fn real_programs_use_two_lossy_paths_and_lose_nothing() {
         "right.sh",
         format!(
             "{program} forward client 10.77.1.1 --udp 5004=127.0.0.1:9000,deadline=30s --tcp 5080=127.0.0.1:8000 \
-             --path path1 --path path2 --json --interval 0.1 {CONSENT} >{here} &\n\
+             --path path1 --path path2 --json --interval 0.1 --key {client_key} --peer {own}.pub >{here} &\n\
              client=$!\n\
              until test \"$(tail -n 1 {here} | grep -o '\"state\":\"active\"' | wc -l)\" = 2; do sleep 0.1; done\n\
              python3 {sender} {DATAGRAMS}\n\
