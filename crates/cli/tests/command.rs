@@ -204,7 +204,7 @@ fn help_teaches() {
         "listen",
         "send",
         "ping",
-        "With --dtls, messages are encrypted",
+        "With --tls or --dtls, messages are encrypted",
         "anabranch listen --echo",
     ] {
         assert!(help.contains(part), "{part} is missing in {help}");
