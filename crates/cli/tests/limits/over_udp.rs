@@ -318,7 +318,7 @@ fn set_ups(attack: &mut Attack, role: &str, most: u64, each: u64) {
 }
 
 fn associations(attack: &mut Attack) {
-    set_ups(attack, "many", MOST, 12 << 10);
+    set_ups(attack, "many", MOST, 14 << 10);
 }
 
 fn backlog(attack: &mut Attack) {
