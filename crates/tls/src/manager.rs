@@ -335,17 +335,15 @@ impl KeyManagement {
             // The last messages of the client leave with the former keys, or in clear.
             KeyRole::Client => {
                 handshake.waiting = Some(Box::new(sending));
-                handshake.tls.send_close_notify();
                 self.flush();
             }
             KeyRole::Server => {
-                handshake.tls.send_close_notify();
                 self.actions
                     .push_back(Action::InstallSending(epoch, Box::new(sending)));
                 if epoch == FIRST_EPOCH {
                     self.actions.push_back(Action::Require);
                 }
-                self.flush();
+                self.close();
                 self.send(epoch, &Message::Established);
                 self.establish(now, epoch, LONG_DRAIN);
             }
@@ -365,6 +363,8 @@ impl KeyManagement {
                 if epoch == FIRST_EPOCH {
                     self.actions.push_back(Action::Require);
                 }
+                // Not before: until now the server may refuse this side, and after this TLS reads nothing more.
+                self.close();
                 self.establish(now, epoch, DRAIN);
             }
             None if self.epoch.is_some() => {}
@@ -383,6 +383,14 @@ impl KeyManagement {
         if let Some(former) = self.epoch.replace(epoch) {
             self.draining = Some((former, now + drain));
         }
+    }
+
+    /// Closes the TLS connection, whose keys are installed (*Initial Establishment* in the draft of the handshake).
+    fn close(&mut self) {
+        if let Some(handshake) = &mut self.handshake {
+            handshake.tls.send_close_notify();
+        }
+        self.flush();
     }
 
     fn send(&mut self, epoch: u64, message: &Message) {
