@@ -70,8 +70,14 @@ impl Paths {
         self.multipath.is_on() && self.active().nth(1).is_some()
     }
 
-    fn active(&self) -> impl Iterator<Item = &Path> {
+    /// The active paths.
+    pub(crate) fn active(&self) -> impl Iterator<Item = &Path> {
         self.iter().filter(|path| path.state == PathState::Active)
+    }
+
+    /// The active paths, which may be changed.
+    pub(crate) fn active_mut(&mut self) -> impl Iterator<Item = &mut Path> {
+        self.iter_mut().filter(|path| path.state == PathState::Active)
     }
 
     /// The number of active paths.

@@ -7,7 +7,7 @@ use super::{Cx, Sender};
 use crate::controller::Controller;
 use crate::extension::deadline::Chance;
 use crate::message::{Copies, Persistence};
-use crate::path::{Load, Offer, Path, PathId, PathState, bit};
+use crate::path::{Load, Offer, Path, PathId, bit};
 use crate::time::Timestamp;
 use crate::trace_event::Blocked;
 
@@ -79,6 +79,23 @@ pub(super) fn chance_alone(now: Timestamp, path: &mut Path, bytes: usize) -> Cha
     }
 }
 
+/// A path that the next chunk could take.
+struct Candidate {
+    id: PathId,
+    /// The probability that the chunk is lost or late there.
+    failure: f64,
+    /// The probability that it is late there although it is not lost.
+    late: f64,
+    arrives: Duration,
+}
+
+impl Candidate {
+    /// The smaller, the better. Of several paths that are good enough, the fastest is the best.
+    fn rank(&self) -> (f64, Duration) {
+        (self.failure.max(RARELY), self.arrives)
+    }
+}
+
 impl Sender {
     /// The path of the next new chunk if its message has a deadline and several paths are active: the one on which it is in time most
     /// probably, and of several that are good enough the fastest. `None` if the deadline is no reason to choose a path.
@@ -89,49 +106,68 @@ impl Sender {
         }
         let deadline = self.queue.next_persistence();
         let deadline = deadline.and_then(|(persistence, copies)| Deadline::of(persistence, copies))?;
-        let left = deadline.at.saturating_duration_since(cx.now);
-        let enough = RARELY;
-        let now = cx.now;
-        let active = cx.paths.iter_mut().filter(|path| path.state == PathState::Active);
-        let mut ranked: Vec<(f64, f64, Duration, PathId)> = active
-            .map(|path| {
-                let chance = chance(now, path, offer.size);
-                let failure = chance.of_first(left, deadline.fragments).probability();
-                (failure, chance.late(left), chance.arrives, path.id)
-            })
-            .collect();
+        let mut candidates = candidates(cx, deadline, offer.size);
         if !cx.paths.spreads() {
             let data_path = cx.paths.data_path();
-            let (failure, ..) = *ranked.iter().find(|(.., id)| *id == data_path)?;
-            ranked.retain(|(other, ..)| failure >= LATE && *other < LATE);
-        }
-        let rank = |(failure, _, arrives, _): &(f64, f64, Duration, PathId)| (failure.max(enough), *arrives);
-        if deadline.fragments > 1 && cx.paths.spreads() {
-            // The path that delivers first, but none that is late: the fragments of a message may take several paths.
-            let late = ranked.iter().filter(|(_, late, ..)| *late >= LATE);
-            let avoid = late.fold(0, |all, (.., id)| all | bit(*id));
-            let all = ranked.iter().fold(0, |all, (.., id)| all | bit(*id));
-            let offer = Offer { avoid, ..*offer };
-            return (avoid != 0 && avoid != all).then(|| cx.paths.schedule(now, None, &offer));
-        }
-        ranked.sort_by(|one, other| {
-            let ((failure, arrives), (its, its_time)) = (rank(one), rank(other));
-            failure.total_cmp(&its).then(arrives.cmp(&its_time))
-        });
-        let best = ranked.first()?.0;
-        if best >= LATE {
-            return None;
-        }
-        let mut refused = None;
-        for (failure, _, _, id) in ranked {
-            if failure > NEARLY * best.max(enough) {
-                break;
+            let of_data = candidates.iter().find(|path| path.id == data_path)?;
+            if of_data.failure < LATE {
+                return None;
             }
-            match cx.paths.path_mut(id).admits(now, Load::New(offer)) {
-                Ok(()) => return Some(Ok(id)),
-                Err(blocked) => refused = refused.or(Some(blocked)),
-            }
+            candidates.retain(|path| path.failure < LATE);
+        } else if deadline.fragments > 1 {
+            return path_of_fragment(cx, &candidates, offer);
         }
-        refused.map(Err)
+        best_path(cx, candidates, offer)
     }
+}
+
+/// The active paths, for a chunk of so many bytes with this deadline.
+fn candidates(cx: &mut Cx<'_>, deadline: Deadline, bytes: usize) -> Vec<Candidate> {
+    let now = cx.now;
+    let left = deadline.at.saturating_duration_since(now);
+    let of_path = |path: &mut Path| {
+        let chance = chance(now, path, bytes);
+        Candidate {
+            id: path.id,
+            failure: chance.of_first(left, deadline.fragments).probability(),
+            late: chance.late(left),
+            arrives: chance.arrives,
+        }
+    };
+    cx.paths.active_mut().map(of_path).collect()
+}
+
+/// The path that delivers first, but none on which the chunk is late: the fragments of a message may take several paths.
+fn path_of_fragment(
+    cx: &mut Cx<'_>,
+    candidates: &[Candidate],
+    offer: &Offer,
+) -> Option<Result<PathId, Blocked>> {
+    let bits = |paths: &mut dyn Iterator<Item = &Candidate>| paths.fold(0, |all, path| all | bit(path.id));
+    let all = bits(&mut candidates.iter());
+    let avoid = bits(&mut candidates.iter().filter(|path| path.late >= LATE));
+    let offer = Offer { avoid, ..*offer };
+    (avoid != 0 && avoid != all).then(|| cx.paths.schedule(cx.now, None, &offer))
+}
+
+/// The best path that admits the chunk, unless it is better to wait for one that does not yet.
+fn best_path(
+    cx: &mut Cx<'_>,
+    mut candidates: Vec<Candidate>,
+    offer: &Offer,
+) -> Option<Result<PathId, Blocked>> {
+    candidates.sort_by(|one, other| {
+        let ((failure, arrives), (its, its_time)) = (one.rank(), other.rank());
+        failure.total_cmp(&its).then(arrives.cmp(&its_time))
+    });
+    let best = candidates.first().filter(|path| path.failure < LATE)?;
+    let acceptable = NEARLY * best.failure.max(RARELY);
+    let mut refused = None;
+    for path in candidates.iter().take_while(|path| path.failure <= acceptable) {
+        match cx.paths.path_mut(path.id).admits(cx.now, Load::New(offer)) {
+            Ok(()) => return Some(Ok(path.id)),
+            Err(blocked) => refused = refused.or(Some(blocked)),
+        }
+    }
+    refused.map(Err)
 }

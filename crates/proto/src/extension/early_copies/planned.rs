@@ -36,6 +36,20 @@ pub(crate) struct PlannedCopy {
     pub(crate) late: bool,
 }
 
+impl PlannedCopy {
+    /// A copy of a chunk whose last transmission was on the path `last`.
+    pub(crate) fn new(due: Timestamp, tsn: ExtendedTsn, left: u8, last: PathId) -> Self {
+        Self {
+            due,
+            tsn,
+            left,
+            last,
+            tests: None,
+            late: false,
+        }
+    }
+}
+
 /// The copies that an association is to send, by the times at which they are due. There is at most one for each outstanding chunk.
 #[derive(Debug, Default)]
 pub(crate) struct PlannedCopies {
@@ -74,14 +88,7 @@ impl PlannedCopies {
     /// When the next copy is due, if the sender was last asked for packets at `asked`: a copy that was due then and did not leave waits for
     /// something other than the time, so no timer runs for it.
     pub(crate) fn timer(&self, asked: Timestamp) -> Option<Timestamp> {
-        let next = PlannedCopy {
-            due: Timestamp(asked.0 + 1),
-            tsn: 0,
-            left: 0,
-            last: PathId(0),
-            tests: None,
-            late: false,
-        };
+        let next = PlannedCopy::new(Timestamp(asked.0 + 1), 0, 0, PathId(0));
         self.copies.range(next..).next().map(|copy| copy.due)
     }
 }
@@ -93,14 +100,7 @@ mod tests {
     #[test]
     fn copies_leave_in_the_order_of_their_times() {
         let at = Timestamp::from_millis;
-        let copy = |due, tsn| PlannedCopy {
-            due: at(due),
-            tsn,
-            left: 1,
-            last: PathId(0),
-            tests: None,
-            late: false,
-        };
+        let copy = |due, tsn| PlannedCopy::new(at(due), tsn, 1, PathId(0));
         let mut planned = PlannedCopies::default();
         assert!(planned.is_empty() && planned.timer(at(0)).is_none());
         planned.add(copy(30, 1));

@@ -4,7 +4,7 @@ use anabranch_wire::chunk::CoopSackWriter;
 use anabranch_wire::packet::PacketWriter;
 
 use super::super::{Assembler, Cx};
-use crate::path::{PathId, PathState};
+use crate::path::PathId;
 
 impl Assembler<'_> {
     /// Adds a COOP-SACK to a packet for `id`; `own` is false if it is the copy of one that left on another path.
@@ -25,8 +25,8 @@ impl Assembler<'_> {
         cx.counters.gap_blocks_sent += blocks as u64;
         cx.counters.sacks_sent += 1;
         self.sender.push_echoes(cx, packet);
-        let active = cx.paths.iter().filter(|path| path.state == PathState::Active);
-        let others = active.map(|path| path.id).filter(|other| own && *other != id);
+        let active = cx.paths.active().map(|path| path.id);
+        let others = active.filter(|other| own && *other != id);
         self.receiver.on_copied(id, others);
     }
 }

@@ -10,7 +10,7 @@ use super::Source;
 use crate::extension::deadline::needed_copies;
 use crate::extension::early_copies::{PlannedCopy, spacing};
 use crate::message::{Copies, Persistence};
-use crate::path::{Load, Path, PathId, PathState};
+use crate::path::{Load, Path, PathId};
 use crate::recovery::ChunkState;
 use crate::time::Timestamp;
 
@@ -39,12 +39,8 @@ impl Sender {
             if let Some(silent) = self.path_to_test(cx, id, index) {
                 self.present.add(Source::Copies);
                 self.copies.add(PlannedCopy {
-                    due: cx.now,
-                    tsn: index,
-                    left: left + 1,
-                    last: id,
                     tests: Some(silent),
-                    late: false,
+                    ..PlannedCopy::new(cx.now, index, left + 1, id)
                 });
             } else if left > 0 {
                 self.plan_copy(cx, id, index, left);
@@ -65,12 +61,8 @@ impl Sender {
         if due < deadline.at {
             self.present.add(Source::Copies);
             self.copies.add(PlannedCopy {
-                due,
-                tsn: index,
-                left: 1,
-                last: id,
-                tests: None,
                 late: true,
+                ..PlannedCopy::new(due, index, 1, id)
             });
         }
     }
@@ -83,10 +75,7 @@ impl Sender {
             let sent = now.saturating_duration_since(path.last_sent());
             path.is_overdue(now) && sent >= TEST_INTERVAL
         };
-        let mut others = cx
-            .paths
-            .iter()
-            .filter(|path| path.id != id && path.state == PathState::Active);
+        let mut others = cx.paths.active().filter(|path| path.id != id);
         others.find(is_silent).map(|path| path.id)
     }
 
@@ -107,8 +96,7 @@ impl Sender {
             return needed_copies(&here, &[], left, deadline.fragments);
         }
         let here = chance(now, cx.paths.path_mut(id), 0);
-        let active = cx.paths.iter_mut().filter(|path| path.state == PathState::Active);
-        let others = active.filter(|path| path.id != id);
+        let others = cx.paths.active_mut().filter(|path| path.id != id);
         let elsewhere: Vec<_> = others.map(|path| chance(now, path, bytes)).collect();
         needed_copies(&here, &elsewhere, left, deadline.fragments)
     }
@@ -122,8 +110,7 @@ impl Sender {
         };
         let left = deadline.at.saturating_duration_since(cx.now);
         let (now, bytes) = (cx.now, self.outstanding.chunk(copy.tsn).fragment.wire_len());
-        let active = cx.paths.iter_mut().filter(|path| path.state == PathState::Active);
-        let failures = active.map(|path| {
+        let failures = cx.paths.active_mut().map(|path| {
             let failure = chance(now, path, bytes).of_copy(left);
             let probability = if path.id == copy.last {
                 failure.of_another()
@@ -142,14 +129,7 @@ impl Sender {
         let (Some(smoothed), Some(lowest)) = (rtt.smoothed(), rtt.min()) else {
             return;
         };
-        let copy = PlannedCopy {
-            due: cx.now,
-            tsn: index,
-            left,
-            last: id,
-            tests: None,
-            late: false,
-        };
+        let copy = PlannedCopy::new(cx.now, index, left, id);
         // On another path it need not outlive a burst of losses.
         if self.path_of_copy(cx, copy) != id {
             self.present.add(Source::Copies);

@@ -12,7 +12,7 @@ use crate::config::SchedulerKind;
 use crate::ecn::EcnCodepoint;
 use crate::extension::eca::PathView;
 use crate::negotiation::Capabilities;
-use crate::path::{Flight, Path, PathId, PathState, SendNo};
+use crate::path::{Flight, Path, PathId, SendNo};
 use crate::recovery::ChunkState;
 use crate::send::{Label, TransmissionName};
 use crate::seq::ExtendedTsn;
@@ -203,10 +203,9 @@ impl Sender {
     fn begin_data_packet(&mut self, cx: &mut Cx<'_>, id: PathId) {
         cx.paths.path_mut(id).flight.begin_packet();
         if cx.capabilities.has(Capabilities::ECA) && self.sources.cooperation.is_due(cx.now) {
-            let active = cx.paths.iter().filter(|path| path.state == PathState::Active);
             // Where messages have deadlines, acknowledgements leave a path that does not answer before a timer expires.
             let waits = |path: &Path| path.waits(cx.now).filter(|_| self.serves_deadlines);
-            let views = active.map(|path| PathView {
+            let views = cx.paths.active().map(|path| PathView {
                 id: path.id,
                 round_trip: path.rtt.smoothed().max(waits(path)),
                 loss: path.delivery.loss(),
