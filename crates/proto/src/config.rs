@@ -99,6 +99,10 @@ settings! {
         /// a slow one. If cross traffic keeps the queue longer than this, less urgent data yields, down to two packets in flight. Longer than
         /// zero; needs [`SchedulerKind::Priority`]. `None`, the default, sets no bound.
         pub low_priority_delay: Option<Duration>,
+        /// Of a million messages with a deadline ([`crate::SendOptions::deadline`]), how many may be late because a transmission was lost: 0 to
+        /// 1,000,000. Chunks that would fail more often are sent twice or more (`docs/RECOVERY.md`, *Deadlines*). 1,000,000 sends no copies: for
+        /// traffic that pays for each byte. Default 1,000.
+        pub late_per_million: u32,
         /// The local addresses that INIT and INIT ACK list for the peer (RFC 9260 §5.1.2). Empty, the default, lists none: all packets then
         /// leave from the address that set-up used, even if the host has other addresses. That is right behind an address translator
         /// (RFC 6951) and wherever one address is enough.
@@ -223,6 +227,7 @@ impl Default for Config {
             no_delay: true,
             scheduler: SchedulerKind::default(),
             low_priority_delay: None,
+            late_per_million: 1_000,
             ecn: false,
             dscp: Dscp::default(),
             local_addresses: Vec::new(),
@@ -303,6 +308,11 @@ impl Config {
                 self.low_priority_delay.is_none() || self.scheduler == SchedulerKind::Priority,
                 "low_priority_delay",
                 "needs the scheduler Priority",
+            ),
+            (
+                self.late_per_million <= 1_000_000,
+                "late_per_million",
+                "must be at most 1,000,000",
             ),
             (
                 self.low_priority_delay.is_none_or(|delay| !delay.is_zero()),

@@ -132,6 +132,7 @@ fn set(config: &mut Config, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()
             config.scheduler = choice(name, &value.extract::<String>()?, &choices)?;
         }
         "low_priority_delay" => config.low_priority_delay = Some(time()?),
+        "late_per_million" => config.late_per_million = value.extract()?,
         "local_addresses" => {
             let addresses: Vec<String> = value.extract()?;
             let parsed = addresses.iter().map(|text| address(text));

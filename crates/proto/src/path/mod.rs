@@ -258,9 +258,9 @@ impl Path {
         let delivered = self.delivery.rate().filter(|_| round_trip > lowest * 5 / 4);
         let rate = self.control.known_rate().or(delivered);
         let rate = rate.unwrap_or_else(|| self.control.window() as f64 / round_trip.as_secs_f64());
-        self.copies
-            .room
-            .admits(now, rate, self.delivery.data_bytes_sent, bytes)
+        let data = self.delivery.data_bytes_sent;
+        let estimate = self.copies.estimate();
+        estimate.is_none_or(|estimate| estimate.room.admits(now, rate, data, bytes))
     }
 
     /// How long what was sent waits for its answer; `None` if nothing does.

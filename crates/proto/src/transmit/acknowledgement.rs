@@ -215,6 +215,19 @@ impl Sender {
         }
     }
 
+    /// A chunk that was sent once, at `sent_at`, is acknowledged: the round-trip time of its path is measured.
+    fn on_round_trip(&self, cx: &mut Cx<'_>, id: PathId, sent_at: Timestamp) {
+        if cx.config.multipath.is_on() {
+            cx.paths.note_rtt(cx.now, id, sent_at);
+        }
+        let path = cx.paths.path_mut(id);
+        path.rtt.on_acknowledged(cx.now, sent_at);
+        if let Some(estimate) = path.copies.estimate() {
+            let own = self.queue_of_less_urgent(cx.config);
+            estimate.on_acknowledged(cx.now, sent_at, own);
+        }
+    }
+
     fn apply_to_path(&mut self, cx: &mut Cx<'_>, id: PathId, outcome: &PathOutcome) {
         let max_burst = cx.config.max_burst;
         let reduction = (outcome.phase == Phase::Reduced).then_some(Reduction::Loss);
@@ -225,13 +238,10 @@ impl Sender {
             Coupling::Uncoupled
         };
         let split = cx.config.multipath.is_on();
-        if let Some(sent_at) = outcome.sample.filter(|_| split) {
-            cx.paths.note_rtt(cx.now, id, sent_at);
+        if let Some(sent_at) = outcome.sample {
+            self.on_round_trip(cx, id, sent_at);
         }
         let path = cx.paths.path_mut(id);
-        if let Some(sent_at) = outcome.sample {
-            path.rtt.on_acknowledged(cx.now, sent_at);
-        }
         if let Some(bound) = path
             .gates
             .delay_bound

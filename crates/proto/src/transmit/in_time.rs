@@ -4,6 +4,7 @@
 use core::time::Duration;
 
 use super::{Cx, Sender};
+use crate::config::Config;
 use crate::controller::Controller;
 use crate::extension::deadline::Chance;
 use crate::message::{Copies, Persistence};
@@ -97,6 +98,16 @@ impl Candidate {
 }
 
 impl Sender {
+    /// How long a queue the data without a deadline may make, if it waits to be sent.
+    pub(super) fn queue_of_less_urgent(&self, config: &Config) -> Duration {
+        let bound = config.low_priority_delay.unwrap_or_default();
+        if self.queue.next_class() > 0 {
+            bound
+        } else {
+            Duration::ZERO
+        }
+    }
+
     /// The path of the next new chunk if its message has a deadline and several paths are active: the one on which it is in time most
     /// probably, and of several that are good enough the fastest. `None` if the deadline is no reason to choose a path.
     #[inline(never)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::extension::deadline::{Loss, RecentLoss, Room};
+use crate::extension::deadline::{Loss, PathEstimate};
 use crate::path::{Flight, SendNo};
 use crate::seq::ExtendedTsn;
 use crate::time::Timestamp;
@@ -62,10 +62,8 @@ pub(crate) struct CopiesInFlight {
     /// Copies of which the peer should have reported a duplicate if nothing was lost, until it reported the first.
     unreported: u32,
     peer_reports: bool,
-    /// The losses of the path, since a message with a deadline asked for them first.
-    losses: Option<Box<RecentLoss>>,
-    /// For the copies of messages with a deadline.
-    pub(crate) room: Room,
+    /// Since a message with a deadline asked for it first.
+    estimate: Option<Box<PathEstimate>>,
 }
 
 impl CopiesInFlight {
@@ -77,8 +75,8 @@ impl CopiesInFlight {
     /// A copy of `tsn` was sent. Later acknowledgements of the transmission `after`, or of a later one, show its fate.
     pub(crate) fn push(&mut self, now: Timestamp, tsn: ExtendedTsn, after: SendNo, bytes: usize) {
         self.bytes += bytes;
-        if let Some(losses) = &mut self.losses {
-            losses.on_copied();
+        if let Some(estimate) = &mut self.estimate {
+            estimate.losses.on_copied();
         }
         self.copies.push_back(SentCopy {
             tsn,
@@ -92,22 +90,27 @@ impl CopiesInFlight {
 
     /// How probable the loss of a transmission is, if so many chunks were sent and so many declared lost.
     pub(crate) fn loss(&mut self, now: Timestamp, sent: u64, lost: u64) -> Loss {
-        let losses = self.losses.get_or_insert_default();
-        losses.loss(now, sent, lost)
+        let estimate = self.estimate.get_or_insert_default();
+        estimate.losses.loss(now, sent, lost)
     }
 
     /// The transmission `no` is declared lost.
     pub(crate) fn on_lost(&mut self, no: SendNo) {
-        if let Some(losses) = &mut self.losses {
-            losses.on_lost(no);
+        if let Some(estimate) = &mut self.estimate {
+            estimate.losses.on_lost(no);
         }
     }
 
     /// So many packets were lost whose chunks are not declared lost: a copy or a tail loss probe arrived.
     pub(crate) fn on_lost_beside(&mut self, packets: u32) {
-        if let Some(losses) = &mut self.losses {
-            losses.on_lost_beside(packets);
+        if let Some(estimate) = &mut self.estimate {
+            estimate.losses.on_lost_beside(packets);
         }
+    }
+
+    /// What messages with a deadline know of the path, if there were any.
+    pub(crate) fn estimate(&mut self) -> Option<&mut PathEstimate> {
+        self.estimate.as_deref_mut()
     }
 
     /// Whether the peer reports duplicates, as far as is known: otherwise each copy would count as a loss.
@@ -220,8 +223,8 @@ impl CopiesInFlight {
 impl CopiesInFlight {
     /// A copy with the number `no` was sent.
     pub(crate) fn push_named(&mut self, no: SendNo, now: Timestamp, bytes: usize) {
-        if let Some(losses) = &mut self.losses {
-            losses.on_copied();
+        if let Some(estimate) = &mut self.estimate {
+            estimate.losses.on_copied();
         }
         self.take_over(no, now, bytes);
     }

@@ -7,7 +7,7 @@ use anabranch_wire::packet::PacketWriter;
 use super::super::in_time::{Deadline, chance, chance_alone};
 use super::super::{Cx, Sender};
 use super::Source;
-use crate::extension::deadline::needed_copies;
+use crate::extension::deadline::{MayBeLate, needed_copies};
 use crate::extension::early_copies::{PlannedCopy, spacing};
 use crate::message::{Copies, Persistence};
 use crate::path::{Load, Path, PathId};
@@ -91,14 +91,15 @@ impl Sender {
         };
         let (now, bytes) = (cx.now, self.outstanding.chunk(index).fragment.wire_len());
         let left = deadline.at.saturating_duration_since(now);
+        let may_be_late = MayBeLate::of_million(cx.config.late_per_million);
         if self.outstanding.identity().is_none() {
             let here = chance_alone(now, cx.paths.path_mut(id), 0);
-            return needed_copies(&here, &[], left, deadline.fragments);
+            return needed_copies(&here, &[], left, deadline.fragments, may_be_late);
         }
         let here = chance(now, cx.paths.path_mut(id), 0);
         let others = cx.paths.active_mut().filter(|path| path.id != id);
         let elsewhere: Vec<_> = others.map(|path| chance(now, path, bytes)).collect();
-        needed_copies(&here, &elsewhere, left, deadline.fragments)
+        needed_copies(&here, &elsewhere, left, deadline.fragments, may_be_late)
     }
 
     /// The path of a copy: that of the last transmission, or if the copy is more probably in time there, another one. Only acknowledgements
@@ -231,7 +232,9 @@ impl Sender {
             self.outstanding.on_copied(copy.tsn, after);
             cx.counters.early_copies += 1;
             cx.counters.redundancy_bytes += size as u64;
-            cx.paths.path_mut(id).copies.room.take(size);
+            if let Some(estimate) = cx.paths.path_mut(id).copies.estimate() {
+                estimate.room.take(size);
+            }
             if copy.left > 1 {
                 let last = copy.tests.map_or(id, |_| copy.last);
                 self.plan_copy(cx, last, copy.tsn, copy.left - 1);

@@ -1,0 +1,163 @@
+//! Messages with deadlines of several associations on one link, and of a game server beside the maps that its clients load.
+
+use core::time::Duration;
+
+use anabranch_netsim::LinkConfig;
+use anabranch_proto::{AssociationId, Config, ConnectOptions, SendOptions, StreamId, Timestamp};
+use anabranch_testkit::{PORT, Pair, Setup, Side, with};
+
+const DEADLINE: Duration = Duration::from_millis(100);
+const STATES: StreamId = StreamId(0);
+const MAP: StreamId = StreamId(1);
+/// Messages a second.
+const RATE: u32 = 60;
+
+/// Some associations between two hosts, and how many of the messages that each sends arrive in time.
+struct Clients {
+    pair: Pair,
+    ids: Vec<AssociationId>,
+    sent: Vec<u32>,
+    in_time: Vec<u32>,
+    /// The bytes of the maps that arrived, and when the last one did.
+    maps: usize,
+    map_at: Timestamp,
+}
+
+impl Clients {
+    fn new(config: Config, link: &str, count: usize) -> Self {
+        let link: LinkConfig = link.parse().expect("a link");
+        let setup = Setup::new(1).captured(false).config(config).path(link);
+        let mut pair = setup.connect();
+        let first = pair.id(Side::A).expect("it was started");
+        let others = (1..count).map(|_| pair.begin_to(Side::A, PORT, ConnectOptions::default()));
+        let ids = [first].into_iter().chain(others.collect::<Vec<_>>()).collect();
+        pair.run_ms(1_000);
+        Self {
+            pair,
+            ids,
+            sent: vec![0; count],
+            in_time: vec![0; count],
+            maps: 0,
+            map_at: Timestamp::ZERO,
+        }
+    }
+
+    /// Sends messages of so many bytes on each association for some seconds.
+    fn run(&mut self, size: usize, seconds: u32) {
+        let ticks = seconds * RATE;
+        for tick in 0..ticks + RATE {
+            for place in 0..self.ids.len() {
+                // Each client at its own time.
+                let pause = Duration::from_secs(1) / RATE / self.ids.len() as u32;
+                self.pair.run_for(pause);
+                self.receive();
+                if tick >= ticks {
+                    continue;
+                }
+                let now = self.pair.now();
+                let mut message = vec![place as u8; size];
+                message[..8].copy_from_slice(&now.0.to_be_bytes());
+                self.pair.use_association(Side::A, self.ids[place]);
+                let association = self.pair.association_mut(Side::A);
+                let options = SendOptions::default().deadline(DEADLINE);
+                association
+                    .send(now, STATES, message.into(), options)
+                    .expect("there is room");
+                self.sent[place] += 1;
+            }
+        }
+    }
+
+    fn receive(&mut self) {
+        for message in self.pair.messages(Side::Z) {
+            if message.stream == MAP {
+                self.maps += message.bytes.len();
+                self.map_at = message.at;
+                continue;
+            }
+            let stamp = message.bytes[..8].try_into().expect("eight bytes");
+            let sent = Timestamp(u64::from_be_bytes(stamp));
+            let in_time = message.at.saturating_duration_since(sent) <= DEADLINE;
+            self.in_time[usize::from(message.bytes[8])] += u32::from(in_time);
+        }
+    }
+
+    /// The share of each client's messages that arrived in time.
+    fn shares(&self) -> Vec<f64> {
+        let clients = self.in_time.iter().zip(&self.sent);
+        clients
+            .map(|(in_time, sent)| f64::from(*in_time) / f64::from(*sent))
+            .collect()
+    }
+
+    /// The copies of a message.
+    fn copies(&mut self) -> f64 {
+        let mut copies = 0;
+        for id in self.ids.clone() {
+            self.pair.use_association(Side::A, id);
+            copies += self.pair.association_mut(Side::A).stats().counters.early_copies;
+        }
+        copies as f64 / f64::from(self.sent.iter().sum::<u32>())
+    }
+}
+
+/// The link carries 1.2 times what the messages take, each in a packet of its own. Copies would fill it; the queue shows that, and they stop.
+#[test]
+fn copies_make_no_shared_link_worse() {
+    for loss in ["0%", "3%"] {
+        for count in [1, 3, 10] {
+            // IPv4, UDP, SCTP, the chunk's header and the message.
+            let packet = 20 + 8 + 12 + 16 + 200;
+            let rate = count * RATE as usize * packet * 8 * 12 / 10;
+            let queue = rate * 60 / 8_000;
+            let link = format!("rate={rate}bit,delay=30ms,queue={queue}b,loss={loss}");
+            let run = |late_per_million| {
+                let config = with(Config::default(), |config| {
+                    config.late_per_million = late_per_million;
+                });
+                let mut clients = Clients::new(config, &link, count);
+                clients.run(200, 30);
+                let share = clients.shares().iter().sum::<f64>() / count as f64;
+                (share, clients.copies())
+            };
+            let ((plain, none), (copied, copies)) = (run(1_000_000), run(1_000));
+            println!("{count} at {loss} loss: {plain:.4} in time, {copied:.4} with {copies:.2} copies");
+            assert!(none == 0.0 && copied > plain - 0.02, "{none}");
+        }
+    }
+}
+
+/// 60 states a second of 200 bytes, and a map of 5 MB for each client, in parts or as one message.
+#[test]
+fn a_game_server_needs_nothing_but_the_deadline() {
+    let link = "rate=5mbit,delay=30ms,queue=37500b,loss=3%";
+    for (count, least) in [(1, 0.99), (3, 0.95)] {
+        for part in [16 << 10, 5_000_000] {
+            let config = with(Config::default(), |config| {
+                config.interleaving.offer = true;
+                config.buffers.send = 8 << 20;
+                config.buffers.max_message = 8 << 20;
+            });
+            let mut clients = Clients::new(config, link, count);
+            let begun = clients.pair.now();
+            for id in clients.ids.clone() {
+                clients.pair.use_association(Side::A, id);
+                let association = clients.pair.association_mut(Side::A);
+                for _ in 0..5_000_000 / part {
+                    let map = association.send(begun, MAP, vec![7; part].into(), SendOptions::default());
+                    map.expect("there is room");
+                }
+            }
+            clients.run(200, 60);
+            let loaded = clients.map_at.saturating_duration_since(begun);
+            let (shares, copies) = (clients.shares(), clients.copies());
+            println!(
+                "{count} clients, parts of {part}: {shares:.4?} in time, maps after {loaded:.2?}; {copies:.2} copies"
+            );
+            assert_eq!(clients.maps, count * (5_000_000 / part) * part);
+            assert!(shares.iter().all(|share| *share >= least), "{shares:?}");
+            // 8 s are the time of one map at the rate of the link.
+            assert!(loaded.as_secs_f64() < 11.0 * count as f64, "{loaded:?}");
+        }
+    }
+}
