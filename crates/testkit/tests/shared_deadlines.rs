@@ -156,8 +156,8 @@ fn a_game_server_needs_nothing_but_the_deadline() {
             );
             assert_eq!(clients.maps, count * (5_000_000 / part) * part);
             assert!(shares.iter().all(|share| *share >= least), "{shares:?}");
-            // 8 s are the time of one map at the rate of the link.
-            assert!(loaded.as_secs_f64() < 11.0 * count as f64, "{loaded:?}");
+            // 1.25 times what it takes without copies: 9.1 and 28.5 s.
+            assert!(loaded.as_secs_f64() < 11.9 * count as f64, "{loaded:?}");
         }
     }
 }

@@ -250,8 +250,8 @@ impl Path {
         after
     }
 
-    /// Whether a copy of so many bytes of a message with a deadline leaves room for data on this path.
-    pub(crate) fn has_room_for_copy(&mut self, now: Timestamp, bytes: usize) -> bool {
+    /// Whether a copy of so many bytes of a message with a deadline leaves room for data on this path. `replaces`: a transmission is overdue.
+    pub(crate) fn has_room_for_copy(&mut self, now: Timestamp, bytes: usize, replaces: bool) -> bool {
         let round_trip = self.rtt.smoothed_or_rto();
         let lowest = self.rtt.min().unwrap_or(round_trip);
         // While there is a queue, the path carries no more than it delivers.
@@ -259,8 +259,10 @@ impl Path {
         let rate = self.control.known_rate().or(delivered);
         let rate = rate.unwrap_or_else(|| self.control.window() as f64 / round_trip.as_secs_f64());
         let data = self.delivery.data_bytes_sent;
-        let estimate = self.copies.estimate();
-        estimate.is_none_or(|estimate| estimate.room.admits(now, rate, data, bytes))
+        self.copies.estimate().is_none_or(|estimate| {
+            let room = &mut estimate.room;
+            room.admits(now, rate, data, bytes) && (replaces || !room.pauses(now))
+        })
     }
 
     /// How long what was sent waits for its answer; `None` if nothing does.

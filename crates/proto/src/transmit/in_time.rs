@@ -102,7 +102,8 @@ impl Sender {
     pub(super) fn queue_of_less_urgent(&self, config: &Config) -> Duration {
         let bound = config.low_priority_delay.unwrap_or_default();
         if self.queue.next_class() > 0 {
-            bound
+            // Before the bound takes effect, the queue is longer for a while.
+            bound * 2
         } else {
             Duration::ZERO
         }

@@ -1,4 +1,4 @@
-//! What messages with a deadline know of a path.
+//! The knowledge of a path that messages with a deadline need.
 
 use core::time::Duration;
 

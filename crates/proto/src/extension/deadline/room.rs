@@ -9,7 +9,7 @@ const SHARE: f64 = 0.7;
 /// In seconds: what was not used in this time may be used by copies, and what was used beyond the share is made up for.
 const MEMORY: f64 = 0.1;
 /// While a queue stands no copies leave, and then for a while: at first so long, then for twice as long each time.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(32));
+const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(32));
 /// After a pause, copies take at first this part of what data takes, and twice as much after each interval without a queue, up to a limit
 /// beyond which there is none.
 const PARTS: (f64, f64) = (0.125, 4.0);
@@ -43,7 +43,7 @@ struct Beginning {
 impl Room {
     /// Whether a queue stands at the bottleneck.
     pub(crate) fn on_queue(&mut self, now: Timestamp, stands: bool) {
-        if now < self.resumes {
+        if self.pauses(now) {
             return;
         }
         if stands {
@@ -70,6 +70,11 @@ impl Room {
         self.begins.take_if(|begins| begins.part > PARTS.1);
     }
 
+    /// Whether copies pause, but for those that replace a transmission whose answer is overdue.
+    pub(crate) fn pauses(&self, now: Timestamp) -> bool {
+        now < self.resumes
+    }
+
     /// Whether a copy of so many bytes may leave, on a path that carries `rate` bytes a second and has sent so many bytes of data.
     pub(crate) fn admits(&mut self, now: Timestamp, rate: f64, data: u64, bytes: usize) -> bool {
         let lasts = now.saturating_duration_since(self.since).as_secs_f64();
@@ -82,7 +87,7 @@ impl Room {
             begins.bytes = (begins.bytes + begins.part * sent).min(most.max(size));
             begins.bytes >= size
         });
-        now >= self.resumes && self.bytes >= size && allowed
+        self.bytes >= size && allowed
     }
 
     /// A copy left.
@@ -129,12 +134,12 @@ mod tests {
         for second in 1..=60 {
             let now = Timestamp::from_millis(1_000 * second);
             // A little data, so that a copy is allowed at once.
-            if room.admits(now, 1e5, 400 * second, 50) {
+            if room.admits(now, 1e5, 400 * second, 50) && !room.pauses(now) {
                 copied.push(second);
                 room.on_queue(now, true);
             }
         }
-        assert_eq!(copied, [1, 5, 13, 29]);
+        assert_eq!(copied, [1, 3, 7, 15, 31]);
         let later = Timestamp::from_millis(200_000);
         room.on_queue(later, false);
         room.on_queue(later, true);

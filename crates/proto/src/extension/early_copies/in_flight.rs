@@ -108,7 +108,7 @@ impl CopiesInFlight {
         }
     }
 
-    /// What messages with a deadline know of the path, if there were any.
+    /// The knowledge of the path that messages with a deadline need, if there were any.
     pub(crate) fn estimate(&mut self) -> Option<&mut PathEstimate> {
         self.estimate.as_deref_mut()
     }

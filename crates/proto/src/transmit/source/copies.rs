@@ -186,7 +186,8 @@ impl Sender {
         path.admits(cx.now, Load::Copies).ok()?;
         let fragment = &self.outstanding.chunk(copy.tsn).fragment;
         let fixed = matches!(fragment.haste.copies, Copies::Fixed(_));
-        (fixed || path.has_room_for_copy(cx.now, fragment.wire_len())).then_some(id)
+        let replaces = copy.late || copy.tests.is_some();
+        (fixed || path.has_room_for_copy(cx.now, fragment.wire_len(), replaces)).then_some(id)
     }
 
     /// The path of a packet that has only copies: a copy is due, and no data leaves.
