@@ -11,7 +11,8 @@ use anabranch_proto::{
 };
 use anabranch_testkit::fixture::FULL;
 use anabranch_testkit::{FromEndpoint, PORT, Script, Setup, Side, quiet, sack, state_cookie};
-use anabranch_wire::chunk::{Chunk, CookieEcho, Heartbeat, HeartbeatAck, Init, InitAck};
+use anabranch_wire::cause::Causes;
+use anabranch_wire::chunk::{Abort, Chunk, CookieEcho, Heartbeat, HeartbeatAck, Init, InitAck};
 use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
 use bytes::Bytes;
 
@@ -226,15 +227,7 @@ fn an_address_that_another_host_listed_belongs_to_the_peer() {
     (script.port, script.remote) = (PORT, SocketAddr::new(ATTACKER.into(), peer.port()));
     script.set_up_with(listing(&[second]));
     script.remote = peer;
-    let (now, local_port) = (script.now(), Some(PORT));
-    let options = ConnectOptions::default().local_port(local_port);
-    let connected = script.host_mut().connect(now, peer, PORT, options);
-    connected.expect("nobody has that address");
-    script.act(|_, _| ());
-    let Chunk::Init(own) = script.expect_chunk() else {
-        panic!("INIT")
-    };
-    script.endpoint_tag = own.initiate_tag;
+    connect_from_the_port(&mut script);
     let mut ack = script.init_ack(b"a cookie");
     let cookie = Parameter::StateCookie(Bytes::from_static(b"a cookie"));
     ack.parameters = ParametersBuilder::new()
@@ -251,6 +244,84 @@ fn an_address_that_another_host_listed_belongs_to_the_peer() {
     let answer = script.expect();
     assert_eq!(answer.destination.ip(), second);
     assert!(matches!(answer.only(), Chunk::HeartbeatAck(_)));
+}
+
+/// A starts an association from its listening port, with the host at this address and the same ports. Returns A's INIT.
+fn connect_from_the_port(script: &mut Script) -> Init {
+    let (now, remote) = (script.now(), script.remote);
+    let options = ConnectOptions::default().local_port(Some(PORT));
+    let connected = script.host_mut().connect(now, remote, PORT, options);
+    connected.expect("nobody has that address");
+    script.act(|_, _| ());
+    let Chunk::Init(own) = script.expect_chunk() else {
+        panic!("INIT")
+    };
+    (script.endpoint_tag, script.endpoint_tsn) = (own.initiate_tag, own.initial_tsn);
+    own
+}
+
+// M → INIT (lists Z, at Z's ports), COOKIE ECHO → A; Z → ABORT (T bit) → A: Z does not know that association
+// A → INIT → Z
+// M → INIT (lists Z), COOKIE ECHO → A: a restart
+// Z → INIT → A; A → INIT ACK (the tag of A's INIT) → Z
+/// RFC 5062 §2: if another host lists the peer's address in a restart, the peer's INIT still belongs to the association that A sets up
+/// with the peer. Both INITs have one result.
+#[test]
+fn a_restart_that_lists_the_peer_does_not_take_its_inits() {
+    let mut script = Script::new(quiet(), 1);
+    let (peer, attacker) = (
+        script.remote,
+        SocketAddr::new(ATTACKER.into(), script.remote.port()),
+    );
+    let claims = listing(&[peer.ip()]);
+    (script.port, script.remote) = (PORT, attacker);
+    script.set_up_with(claims.clone());
+    script.advance(Duration::from_millis(1));
+    script.skip_answers();
+    script.remote = peer;
+    script.send_tagged(
+        script.tag,
+        &[Chunk::Abort(Abort {
+            reflected_tag: true,
+            causes: Causes::empty(),
+        })],
+    );
+    let own = connect_from_the_port(&mut script);
+    script.remote = attacker;
+    let again = init(&mut script, 0x5001, claims);
+    script.send_tagged(again.initiate_tag, &echo(&again));
+    assert_eq!(script.expect_chunk(), Chunk::CookieAck);
+    script.skip_answers();
+    script.remote = peer;
+    let answer = init(&mut script, 0x5002, Parameters::empty());
+    assert_eq!(
+        (answer.initiate_tag, answer.initial_tsn),
+        (own.initiate_tag, own.initial_tsn)
+    );
+}
+
+// A → INIT → Z; Z → INIT → A, late
+// M → INIT ACK (of Z, from Z's address and another UDP port) → A
+// A → COOKIE ECHO → M's port
+// Z → INIT (arrives) → A; A → INIT ACK (the tag of A's INIT) → Z
+/// RFC 6951 §5.4: an INIT ACK that another host returned from another UDP port does not hide the association from the peer's INIT, which
+/// would begin a second association with the same peer.
+#[test]
+fn an_init_ack_from_another_port_does_not_hide_the_set_up() {
+    let mut script = Script::new(quiet(), 1);
+    script.port = PORT;
+    let own = connect_from_the_port(&mut script);
+    let udp_port = script.remote.port();
+    script.remote.set_port(udp_port + 1);
+    script.send(&[Chunk::InitAck(script.init_ack(b"a cookie"))]);
+    assert!(matches!(script.expect_chunk(), Chunk::CookieEcho(_)));
+    script.remote.set_port(udp_port);
+    let tag = script.tag.0;
+    let answer = init(&mut script, tag, Parameters::empty());
+    assert_eq!(answer.initiate_tag, own.initiate_tag);
+    script.send(&[Chunk::CookieAck]);
+    assert_eq!(script.association().state(), State::Established);
+    assert_eq!(script.host_mut().endpoint_mut().association_count(), 1);
 }
 
 // A → DATA → Z; A ← SACK ← Z

@@ -305,7 +305,14 @@ impl Endpoint {
         let peer = Peer::of(inbound);
         let udp_port = inbound.remote.port();
         let tag = header.verification_tag;
-        if let Some(id) = self.table.by_tag(tag, &peer, udp_port) {
+        // An INIT ACK does not change the UDP port of its peer: if another host returned it from another port, the INIT with which the peer
+        // sets up the same association would begin a second one. The packet that ends the set-up changes the port.
+        let is_init_ack = || {
+            inbound
+                .leading()
+                .is_some_and(|first| first.kind == kind::INIT_ACK)
+        };
+        if let Some(id) = self.table.by_tag(tag, &peer, udp_port, is_init_ack) {
             return Some(id);
         }
         let first = inbound.leading()?;

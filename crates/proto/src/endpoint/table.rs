@@ -52,7 +52,25 @@ pub(super) struct Table {
     tags: HashMap<AssociationId, VerificationTag>,
     /// By address, for packets without such a tag, and to find out which addresses are in use. The keys include UDP ports, because
     /// thousands of peers may share an address.
-    by_peer: BTreeSet<(Peer, u16, AssociationId)>,
+    by_peer: Owners,
+}
+
+/// Addresses with their UDP ports, and the associations that have them.
+type Owners = BTreeSet<(Peer, u16, AssociationId)>;
+
+/// The association that has this address and UDP port.
+fn owner(owners: &Owners, (peer, udp_port): (Peer, u16)) -> Option<AssociationId> {
+    let ends = [0, u64::MAX].map(|id| (peer, udp_port, AssociationId(id)));
+    let [first, last] = ends;
+    owners.range(first..=last).next().map(|(_, _, id)| *id)
+}
+
+/// The peer of an association lists this address. If another association has the address, set-up chunks from there remain with that one: a
+/// host that lists the addresses of others would otherwise receive their INITs into its association.
+fn claim(owners: &mut Owners, place: (Peer, u16), id: AssociationId) {
+    if owner(owners, place).is_none() {
+        owners.insert((place.0, place.1, id));
+    }
 }
 
 impl Table {
@@ -114,7 +132,7 @@ impl Table {
             let place = (Peer { address, ..first }, remote.port());
             if !entry.peers.contains(&place) {
                 entry.peers.push(place);
-                self.by_peer.insert((place.0, place.1, id));
+                claim(&mut self.by_peer, place, id);
             }
         }
     }
@@ -131,16 +149,17 @@ impl Table {
     }
 
     /// The association that has this tag and this peer. Records the source of the packet as the peer's current UDP port (RFC 6951
-    /// §5.4).
+    /// §5.4), unless `keeps_port`.
     pub(super) fn by_tag(
         &mut self,
         tag: VerificationTag,
         peer: &Peer,
         udp_port: u16,
+        keeps_port: impl FnOnce() -> bool,
     ) -> Option<AssociationId> {
         let entry = self.by_tag.get_mut(&tag)?;
         let (_, known) = entry.peers.iter_mut().find(|(known, _)| known == peer)?;
-        if *known != udp_port && !entry.is_by_port {
+        if *known != udp_port && !entry.is_by_port && !keeps_port() {
             // The entry does not exist if the address was released.
             if self.by_peer.remove(&(*peer, *known, entry.id)) {
                 self.by_peer.insert((*peer, udp_port, entry.id));
@@ -152,9 +171,7 @@ impl Table {
 
     /// The association with this peer at this UDP port.
     pub(super) fn by_peer(&self, peer: &Peer, udp_port: u16) -> Option<AssociationId> {
-        let ends = [0, u64::MAX].map(|id| (*peer, udp_port, AssociationId(id)));
-        let [first, last] = ends;
-        self.by_peer.range(first..=last).next().map(|(_, _, id)| *id)
+        owner(&self.by_peer, (*peer, udp_port))
     }
 
     /// The only association with this peer, at any UDP port; `None` if there are several.
@@ -202,7 +219,7 @@ impl Table {
     }
 
     /// Packets from this address with the tag of the association now belong to it, even if another association listed the address
-    /// before.
+    /// before. Packets without such a tag belong to the association that had the address first.
     pub(super) fn add_address(&mut self, id: AssociationId, address: IpAddr, udp_port: u16) {
         let Some(entry) = self.tags.get(&id).and_then(|tag| self.by_tag.get_mut(tag)) else {
             return;
@@ -213,7 +230,7 @@ impl Table {
         let peer = Peer { address, ..*first };
         if entry.peers.iter().all(|(known, _)| *known != peer) {
             entry.peers.push((peer, udp_port));
-            self.by_peer.insert((peer, udp_port, id));
+            claim(&mut self.by_peer, (peer, udp_port), id);
         }
     }
 
