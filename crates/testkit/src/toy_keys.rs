@@ -151,41 +151,24 @@ impl ToyKeys {
             let (own, peer) = (agreement.role, agreement.role.other());
             let receiving = self.key(&agreement, peer, number);
             let sending = self.key(&agreement, own, number);
-            let answer = match message {
-                HELLO => {
-                    manager
-                        .install_receiving(number, receiving)
-                        .expect("the next epoch");
-                    Some(KEYS)
-                }
-                KEYS => {
-                    manager
-                        .install_receiving(number, receiving)
-                        .expect("the next epoch");
-                    Some(FINISHED)
-                }
-                FINISHED => {
-                    manager.install_sending(number, sending).expect("the next epoch");
-                    if number == FIRST_EPOCH {
-                        manager.require(now);
-                    }
-                    Some(ESTABLISHED)
-                }
-                ESTABLISHED if protected => {
-                    manager.install_sending(number, sending).expect("the next epoch");
-                    if number == FIRST_EPOCH {
-                        manager.require(now);
-                    }
-                    None
-                }
-                _ => {
-                    manager.fail(now, "a message that nobody sends");
-                    None
-                }
-            };
-            if let Some(answer) = answer {
+            match message {
+                HELLO | KEYS => manager
+                    .install_receiving(number, receiving)
+                    .expect("the next epoch"),
+                FINISHED => manager
+                    .install_sending(now, number, sending)
+                    .expect("the next epoch"),
+                ESTABLISHED if protected => manager
+                    .install_sending(now, number, sending)
+                    .expect("the next epoch"),
+                _ => manager.fail(now, "a message that nobody sends"),
+            }
+            if message < ESTABLISHED {
                 // The association may have ended.
-                let _ = manager.send(now, Bytes::from(vec![epoch, answer]));
+                let _ = manager.send(now, Bytes::from(vec![epoch, message + 1]));
+            }
+            if message >= FINISHED && number == FIRST_EPOCH {
+                manager.require(now);
             }
         }
     }

@@ -61,6 +61,13 @@ const MOST_COOKIES: usize = 60;
 const MEMORY: usize = 1000;
 
 #[test]
+fn seeds_that_failed_once() {
+    [8_543, 9_003, 14_279, 22_811].into_iter().for_each(|seed| {
+        run(seed);
+    });
+}
+
+#[test]
 fn an_attacker_is_never_the_peer() {
     let seeds = REPEATED.chosen(SEEDS);
     let coverage = REPEATED.run(seeds.clone(), run);

@@ -340,11 +340,11 @@ impl KeyManagement {
             KeyRole::Server => {
                 self.actions
                     .push_back(Action::InstallSending(epoch, Box::new(sending)));
+                self.close();
+                self.send(epoch, &Message::Established);
                 if epoch == FIRST_EPOCH {
                     self.actions.push_back(Action::Require);
                 }
-                self.close();
-                self.send(epoch, &Message::Established);
                 self.establish(now, epoch, LONG_DRAIN);
             }
         }
@@ -360,11 +360,11 @@ impl KeyManagement {
         match sending {
             Some((epoch, key)) if protected => {
                 self.actions.push_back(Action::InstallSending(epoch, key));
+                // Not before: until now the server may refuse this side, and after this TLS reads nothing more.
+                self.close();
                 if epoch == FIRST_EPOCH {
                     self.actions.push_back(Action::Require);
                 }
-                // Not before: until now the server may refuse this side, and after this TLS reads nothing more.
-                self.close();
                 self.establish(now, epoch, DRAIN);
             }
             None if self.epoch.is_some() => {}

@@ -106,7 +106,7 @@ fn act(
                 continue;
             }
             Action::InstallReceiving(epoch, key) => manager.install_receiving(epoch, key),
-            Action::InstallSending(epoch, key) => manager.install_sending(epoch, key),
+            Action::InstallSending(epoch, key) => manager.install_sending(now, epoch, key),
             Action::RemoveReceiving(epoch) => {
                 manager.remove_receiving(epoch);
                 Ok(())

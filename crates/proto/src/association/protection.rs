@@ -82,13 +82,26 @@ impl KeyManager<'_> {
             .change(|it| it.protection.install_receiving(epoch, key))
     }
 
-    /// Encrypts packets with the key of the next epoch from now on.
+    /// Encrypts packets with the key of the next epoch from now on. Before the first key, the key management has read a message of the peer
+    /// which proves that the peer received all messages so far.
     ///
     /// # Errors
     /// See [`KeyError`].
-    pub fn install_sending(&mut self, epoch: u64, key: Box<dyn RecordKey>) -> Result<(), KeyError> {
-        self.association
-            .change(|it| it.protection.install_sending(epoch, key))
+    pub fn install_sending(
+        &mut self,
+        now: Timestamp,
+        epoch: u64,
+        key: Box<dyn RecordKey>,
+    ) -> Result<(), KeyError> {
+        self.association.step(now, |it| {
+            it.protection.install_sending(epoch, key)?;
+            // The peer acknowledges in clear until it may send protected packets, and such a SACK counts no more. Waiting for it could
+            // hold back the message that permits it.
+            if it.protection.is_pending() {
+                it.sending(now, |sender, cx| sender.on_all_received(cx));
+            }
+            Ok(())
+        })
     }
 
     /// Forgets the key of an epoch for packets of the peer.
@@ -98,20 +111,14 @@ impl KeyManager<'_> {
     }
 
     /// Accepts protected packets alone from now on, and permits user messages: [`Event::Protected`]. Without keys for both directions, or if
-    /// anything arrived in clear beside the messages of key management, the association ends. The key management has read a message of the
-    /// peer which proves that the peer received all messages so far.
+    /// anything arrived in clear beside the messages of key management, the association ends. A shutdown that was requested before begins now:
+    /// send the last message of the handshake before.
     pub fn require(&mut self, now: Timestamp) {
         self.association.step(now, |it| {
             let forged = it.protection.accepts_clear() && !it.receiver.has_only_key_management();
-            let is_first = it.protection.is_pending();
             if forged || !it.protection.require() {
                 fail(it, Cow::Borrowed(FORGED));
                 return;
-            }
-            // The peer acknowledges in clear until it may send protected packets, and such a SACK counts no more. Waiting for it could
-            // hold back the message that permits it.
-            if is_first {
-                it.sending(now, |sender, cx| sender.on_all_received(cx));
             }
             it.notices.tell(Event::Protected);
             it.advance_addresses(now);

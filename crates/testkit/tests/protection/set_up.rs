@@ -100,6 +100,42 @@ fn a_lost_acknowledgement_in_clear_is_not_waited_for() {
     assert!(is_protected(&pair), "{}", pair.draw());
 }
 
+/// A shutdown that is requested before both directions are protected waits for the keys, and is then graceful, whenever it is requested and
+/// whatever is lost.
+#[test]
+fn a_shutdown_before_protection_is_graceful() {
+    for seed in 0..60 {
+        let mut pair = Setup::new(seed).config(config()).path(link()).build();
+        pair.begin();
+        let wanted = (seed % 6) as usize;
+        let limit = pair.now() + 30_000 * MS;
+        let reached = pair.run_to(limit, |pair| {
+            let arrived = Side::BOTH.map(|side| pair.talker(side).keys.messages.len());
+            pair.id(Side::Z).is_some() && arrived.iter().sum::<usize>() >= wanted.min(4)
+        });
+        assert!(reached, "{}", pair.draw());
+        for side in &Side::BOTH[..1 + wanted / 5] {
+            pair.shutdown(if seed % 2 == 0 { *side } else { side.other() });
+        }
+        if seed >= 30 {
+            pair.cut(0, true);
+            pair.run_ms(seed - 29);
+            pair.cut(0, false);
+        }
+        pair.run_ms(30_000);
+        for side in Side::BOTH {
+            let events = pair.events(side);
+            assert_eq!(
+                events.last(),
+                Some(&Event::Closed(CloseReason::Shutdown)),
+                "seed {seed}: {}",
+                pair.draw()
+            );
+            assert!(has(&events, &Event::Protected), "seed {seed}");
+        }
+    }
+}
+
 /// §5.1, strict mode: a peer without the parameter, or with an incompatible one, is refused with the cause of the draft.
 #[test]
 fn a_peer_that_does_not_protect_is_refused() {
