@@ -190,7 +190,7 @@ impl Association {
     ) -> Onward {
         match chunk {
             Chunk::Heartbeat(heartbeat) => on_heartbeat(self, now, inbound, heartbeat),
-            Chunk::HeartbeatAck(ack) => self.on_heartbeat_ack(now, inbound.remote, &ack),
+            Chunk::HeartbeatAck(ack) => self.on_heartbeat_ack(now, inbound, &ack),
             Chunk::Init(init) => {
                 if inbound.is_lone_init() {
                     self.on_init(now, inbound, &init);

@@ -10,10 +10,10 @@ use super::{Association, ControlQueue, Notices};
 use crate::association_state::permit;
 use crate::config::Config;
 use crate::event::{AddressEvent, EndpointEvent, Event, Reply};
-use crate::extension::dynamic_addresses::{Known, PairPlace, Responder};
+use crate::extension::dynamic_addresses::{DeferredDeletion, Known, PairPlace, Responder};
 use crate::inbound::Inbound;
 use crate::negotiation::is_unicast;
-use crate::path::{PathId, Paths};
+use crate::path::{PathId, PathState, Paths};
 use crate::receive::Receiver;
 use crate::time::Timestamp;
 use crate::transmit::{Sender, write_packet};
@@ -45,10 +45,13 @@ impl Association {
             control: &mut self.control,
             notices: &mut self.notices,
             tested: Vec::new(),
+            waits: self.protection.is_on(),
+            deferred: state.responses.deferred.take(),
         };
         let source = inbound.remote.ip();
         state.responses.process(asconf, source, room, &mut responder);
         let tested = responder.tested;
+        state.responses.deferred = responder.deferred;
         self.paths.on_arrival(inbound);
         tell_ports(self);
         for path in tested {
@@ -87,6 +90,37 @@ impl Association {
     }
 }
 
+/// A heartbeat confirmed an address of the peer: the deletion that waited for that is performed.
+pub(super) fn delete_deferred(it: &mut Association, now: Timestamp, inbound: &Inbound, confirmed: IpAddr) {
+    let responses = it.addresses.state_mut().map(|state| &mut state.responses);
+    let deferred =
+        responses.and_then(|responses| responses.deferred.take_if(|one| one.source == Some(confirmed)));
+    let Some(deferred) = deferred else { return };
+    let mut responder = PeerAddresses {
+        now,
+        inbound,
+        config: &it.config,
+        paths: &mut it.paths,
+        sender: &mut it.sender,
+        receiver: &mut it.receiver,
+        control: &mut it.control,
+        notices: &mut it.notices,
+        tested: Vec::new(),
+        waits: false,
+        deferred: None,
+    };
+    deferred
+        .pairs
+        .iter()
+        .for_each(|pair| responder.delete_pair(*pair));
+    for address in deferred.addresses {
+        if responder.knows(address) && address != confirmed {
+            responder.delete(address);
+        }
+    }
+    tell_ports(it);
+}
+
 /// The parts of an association that change with the peer's addresses.
 struct PeerAddresses<'a> {
     now: Timestamp,
@@ -99,6 +133,10 @@ struct PeerAddresses<'a> {
     notices: &'a mut Notices,
     /// Paths that get a heartbeat when all requests were handled.
     tested: Vec<PathId>,
+    /// Whether a deletion that does not name an address waits until a heartbeat has confirmed the source.
+    waits: bool,
+    /// The deletion that waits.
+    deferred: Option<DeferredDeletion>,
 }
 
 impl PeerAddresses<'_> {
@@ -114,6 +152,19 @@ impl PeerAddresses<'_> {
         let mut remote = self.paths.path(self.paths.primary()).route.remote;
         remote.set_ip(address);
         remote
+    }
+
+    /// The deletion that waits, if one from the source of this packet must wait. Another one that waits already is added to it.
+    fn deferred_here(&mut self) -> Option<&mut DeferredDeletion> {
+        let source = self.paths.find(self.inbound.local, self.inbound.remote);
+        let is_confirmed =
+            source.is_some_and(|source| self.paths.path(source).state != PathState::Unconfirmed);
+        if !self.waits || is_confirmed {
+            return None;
+        }
+        let mut deferred = self.deferred.take().unwrap_or_default();
+        deferred.source = Some(self.inbound.remote.ip());
+        Some(self.deferred.insert(deferred))
     }
 
     fn leave(&mut self, path: PathId) {
@@ -143,6 +194,10 @@ impl PeerAddresses<'_> {
 
 impl Responder for PeerAddresses<'_> {
     fn add(&mut self, address: IpAddr, pair: Option<u32>) -> bool {
+        if let Some(deferred) = &mut self.deferred {
+            deferred.addresses.retain(|one| *one != address);
+            deferred.pairs.retain(|one| Some(*one) != pair);
+        }
         let remote = self.transport_address(address);
         if pair.is_some() && self.paths.rename(remote, pair) {
             return true;
@@ -181,6 +236,11 @@ impl Responder for PeerAddresses<'_> {
     }
 
     fn delete_all_but(&mut self, address: IpAddr) {
+        let known = self.paths.peer_addresses().collect();
+        if let Some(deferred) = self.deferred_here() {
+            deferred.addresses = known;
+            return;
+        }
         let others = |it: &Self| it.paths.peer_addresses().find(|other| *other != address);
         while let Some(other) = others(self) {
             self.delete(other);
@@ -216,6 +276,9 @@ impl Responder for PeerAddresses<'_> {
     }
 
     fn renew(&mut self, pair: u32) -> bool {
+        if let Some(deferred) = &mut self.deferred {
+            deferred.pairs.retain(|one| *one != pair);
+        }
         let source = self.inbound.remote;
         let named = self.paths.named(pair);
         if self
@@ -249,6 +312,11 @@ impl Responder for PeerAddresses<'_> {
     }
 
     fn delete_pair(&mut self, pair: u32) {
+        if let Some(deferred) = self.deferred_here() {
+            deferred.pairs.retain(|one| *one != pair);
+            deferred.pairs.push(pair);
+            return;
+        }
         let named = self.paths.named(pair);
         named.into_iter().for_each(|path| self.remove(path));
     }

@@ -1,16 +1,16 @@
 //! The expiry of timers: T1-init, T1-cookie, T2-shutdown, T3-rtx, T5-shutdown-guard, heartbeats (RFC 9260 §5.1, §6.3.3, §8.3, §9.2;
 //! RFC 7829 §3.2).
 
-use std::net::SocketAddr;
-
 use anabranch_wire::cause::Cause;
 use anabranch_wire::chunk::{HeartbeatAck, kind};
 use bytes::Bytes;
 
+use super::peer_addresses::delete_deferred;
 use super::{Association, State};
 use crate::association_state::permit;
 use crate::control::Request;
 use crate::event::{CloseReason, Event};
+use crate::inbound::Inbound;
 use crate::path::{HeartbeatAnswer, HeartbeatInfo, Path, PathId};
 use crate::time::Timestamp;
 use crate::transmit::{Sender, write_packet};
@@ -166,7 +166,8 @@ impl Association {
     }
 
     /// A HEARTBEAT ACK arrived from `remote`. Without information it answers no HEARTBEAT of this endpoint (§8.3).
-    pub(super) fn on_heartbeat_ack(&mut self, now: Timestamp, remote: SocketAddr, ack: &HeartbeatAck) {
+    pub(super) fn on_heartbeat_ack(&mut self, now: Timestamp, inbound: &Inbound, ack: &HeartbeatAck) {
+        let remote = inbound.remote;
         let info = ack.info().and_then(|info| HeartbeatInfo::decode(&info));
         let Some(info) = info else { return };
         if !self.paths.contains(info.path) {
@@ -180,6 +181,8 @@ impl Association {
                 self.paths.on_heard(info.path, remote);
                 self.on_path_answered(info.path);
                 self.paths.path_mut(info.path).end_back_off(now);
+                let address = self.paths.path(info.path).route.remote.ip();
+                delete_deferred(self, now, inbound, address);
                 if confirms || self.config.retransmissions.fails_potentially() {
                     let path = self.paths.path_mut(info.path);
                     path.schedule_heartbeat(now, &mut self.random);

@@ -1,7 +1,7 @@
 //! Attacks of RFC 5062 that use dynamic addresses: §3 (hijacking), §5 (bombing). The attacker knows the tags and ports of the association,
 //! but no key.
 
-use anabranch_testkit::with;
+use anabranch_testkit::{protect, with};
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_netsim::{Ecn, Packet};
@@ -177,6 +177,41 @@ fn a_shared_key_protects_against_attackers_who_saw_the_set_up() {
         let unverified = roaming.association(End::Server).counters().packets_unverified;
         assert_eq!(unverified == 0, works);
     }
+}
+
+/// Settings with dynamic addresses and protected packets.
+fn protected() -> Config {
+    with(dynamic(), protect)
+}
+
+// client (new address) → ASCONF (Add 0.0.0.0, Delete 0.0.0.0), protected → attacker, who sends it on from another address → server
+/// Nothing but the AEAD protects a protected ASCONF, and it does not cover the source. A wildcard therefore deletes other addresses only when
+/// a heartbeat has confirmed the source.
+#[test]
+fn a_protected_request_from_elsewhere_deletes_nothing() {
+    let mut roaming = Roaming::new([protected(), protected()], 1).connect();
+    roaming.run(500 * MS);
+    roaming.observer = Some(Box::new(|end, packet| {
+        if end == End::Client && packet.source.ip() == MOBILE {
+            packet.source.set_ip(ATTACKER);
+        }
+        true
+    }));
+    roaming.move_to(&[MOBILE], true);
+    roaming.run(3000 * MS);
+    let known = |roaming: &mut Roaming| -> Vec<_> {
+        let paths = roaming.association(End::Server).stats().paths;
+        paths.iter().map(|path| path.remote.ip()).collect()
+    };
+    assert_eq!(known(&mut roaming), [WIFI, ATTACKER]);
+    // Without an attacker the new address is confirmed after one round trip.
+    let mut roaming = Roaming::new([protected(), protected()], 1).connect();
+    roaming.run(500 * MS);
+    roaming.move_to(&[MOBILE], true);
+    roaming.run(3 * DELAY / 2);
+    assert_eq!(known(&mut roaming), [WIFI, MOBILE]);
+    roaming.run(2 * DELAY);
+    assert_eq!(known(&mut roaming), [MOBILE]);
 }
 
 // attacker (a client with an association of its own) → ASCONF (Add victim, Set Primary victim, Delete itself)

@@ -272,6 +272,30 @@ fn forged_chunks_never_replace_those_of_the_peer() {
     }
 }
 
+/// The forged chunk arrives so late that the peer learns of it, by a gap ack block, when this endpoint has received the last message before
+/// protection: this endpoint itself ends the association.
+#[test]
+fn a_forged_chunk_is_told_by_the_endpoint_that_received_it() {
+    for (side, before) in [(Side::Z, 15), (Side::A, 25)] {
+        let mut pair = Setup::new(7).config(config()).path(link()).build();
+        pair.network.keep_records(100);
+        pair.begin();
+        let limit = pair.now() + 10_000 * MS;
+        let answered = |pair: &mut Pair| pair.talker(Side::Z).keys.messages.len() == 1;
+        assert!(pair.run_to(limit, answered));
+        pair.run_ms(before);
+        let first = initial_tsn(&pair, side.other());
+        let packet = forged(&pair, side, &[data(first.plus(20), 0, 0, 4242)]);
+        inject(&mut pair, side, packet);
+        pair.run_ms(1000);
+        let events = pair.events(side);
+        let Some(Event::Closed(CloseReason::ProtectionFailed(why))) = events.last() else {
+            panic!("{side:?}: {events:?}");
+        };
+        assert!(why.contains("forged"), "{why}");
+    }
+}
+
 /// Chunks that change streams or skip data are ignored in clear, and so is the loss of data that they pretend.
 #[test]
 fn nothing_is_skipped_in_clear() {

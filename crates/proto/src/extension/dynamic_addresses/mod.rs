@@ -17,7 +17,7 @@ use anabranch_wire::Tsn;
 
 pub(crate) use change::MOST_LOCAL;
 pub(crate) use requests::{AckVerdict, Outcome, Requests, Sending};
-pub(crate) use responses::{Known, PairPlace, Responder, Responses};
+pub(crate) use responses::{DeferredDeletion, Known, PairPlace, Responder, Responses};
 
 /// The dynamic addresses of an association, if they were negotiated.
 #[derive(Debug, Default)]

@@ -26,6 +26,20 @@ pub(crate) struct Responses {
     kept: VecDeque<AsconfAck>,
     /// The ASCONF-ACKs for the packet that is being handled.
     answers: Vec<AsconfAck>,
+    /// A deletion that waits.
+    pub(crate) deferred: Option<DeferredDeletion>,
+}
+
+/// Deletions of pairs, or of all addresses but the source, in protected packets from an address that is not confirmed. An attacker on the
+/// path may have sent the packet on from an address of its own: with all others gone, the peer would not be reached any more.
+#[derive(Debug, Default)]
+pub(crate) struct DeferredDeletion {
+    /// The address from which the last request came. When a heartbeat has confirmed it, the deletions are performed.
+    pub(crate) source: Option<IpAddr>,
+    /// The addresses at that time, without those that the peer added since. The source stays.
+    pub(crate) addresses: Vec<IpAddr>,
+    /// The pairs.
+    pub(crate) pairs: Vec<u32>,
 }
 
 /// Whether an ASCONF is to be processed.
@@ -43,6 +57,7 @@ impl Responses {
             expected: peer_initial_tsn,
             kept: VecDeque::new(),
             answers: Vec::new(),
+            deferred: None,
         }
     }
 
