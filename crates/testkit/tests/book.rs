@@ -198,6 +198,39 @@ fn every_page_begins_with_its_title_alone() {
     }
 }
 
+/// The tables of the drafts' rules: no field is empty, each test that a row names exists, and a row that says *tested* names one.
+#[test]
+fn every_rule_of_the_drafts_has_a_test_or_a_reason() {
+    let text = read(Path::new("docs/DTLS-CHUNK.md"));
+    let mut rules = 0;
+    for line in prose(&text).filter(|line| line.starts_with('|') && !line.starts_with("| ---")) {
+        let inner = line.trim().trim_start_matches('|').trim_end_matches('|');
+        let fields: Vec<_> = inner.split('|').map(str::trim).collect();
+        let [.., here, reason] = fields[..] else {
+            panic!("{line}");
+        };
+        if fields.len() < 3 || here == "here" {
+            continue;
+        }
+        rules += 1;
+        assert!(fields.iter().all(|field| !field.is_empty()), "{line}");
+        assert!(
+            ["tested", "code", "in part", "not done"].contains(&here),
+            "{line}"
+        );
+        let quoted: Vec<_> = reason.split('`').skip(1).step_by(2).collect();
+        let tests = quoted.windows(2).filter(|pair| pair[0].starts_with("crates/"));
+        let mut named = 0;
+        for pair in tests {
+            named += 1;
+            let there = read(Path::new(pair[0])).contains(&format!("fn {}(", pair[1]));
+            assert!(there, "{} in {}", pair[1], pair[0]);
+        }
+        assert!(here != "tested" || named > 0, "{line}");
+    }
+    assert!(rules >= 60, "{rules} rules");
+}
+
 /// The tables of the papers' items: no field is empty, the verdict is one of the page's words, and each difference has a cause.
 #[test]
 fn every_item_of_the_papers_has_a_number_and_a_verdict() {

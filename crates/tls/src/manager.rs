@@ -37,6 +37,9 @@ const MOST_MESSAGE: usize = 1 << 16;
 /// The most messages of the peer in one handshake.
 const MOST_MESSAGES: u32 = 64;
 
+/// A rekeying begins after so many records of one direction: fewer than 100 GB (§3.4) even if each has 16,384 bytes.
+const MOST_RECORDS: u64 = 6_000_000;
+
 /// The driver does these, in their order.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -177,13 +180,12 @@ impl KeyManagement {
         }
     }
 
-    /// The keys in use were used so often: half of the limit begins a rekeying.
+    /// The keys in use were used so often: half of the limit, or [`MOST_RECORDS`], begins a rekeying.
     pub fn handle_usage(&mut self, now: Timestamp, usage: KeyUsage) {
         let limits = self.suite.map(Suite::limits);
         let often = |limits: anabranch_proto::KeyLimits| {
-            usage.sealed >= limits.sealed / 2
-                || usage.opened >= limits.sealed / 2
-                || usage.failed >= limits.failed / 2
+            let records = MOST_RECORDS.min(limits.sealed / 2);
+            usage.sealed >= records || usage.opened >= records || usage.failed >= limits.failed / 2
         };
         if limits.is_some_and(often) && self.rekey_at > now && self.failures == 0 {
             self.rekey(now);

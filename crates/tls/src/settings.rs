@@ -25,8 +25,8 @@ pub struct TlsSettings {
 }
 
 impl TlsSettings {
-    /// Settings of an endpoint that shows `identity` and accepts the peers of `trust`. Keys are replaced after an hour, or when half of
-    /// the records that they may encrypt were sent.
+    /// Settings of an endpoint that shows `identity` and accepts the peers of `trust`. Keys are replaced after an hour, or after
+    /// 6,000,000 records of one direction, which are fewer than 100 GB.
     ///
     /// # Errors
     /// See [`SettingsError`].

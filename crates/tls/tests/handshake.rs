@@ -265,9 +265,16 @@ fn rekeying_by_time_by_use_and_from_both_sides_at_once() {
     let mut ends = pair(&settings, &by_authority(BOB, None));
     for (epoch, who) in [(4, [1, 0]), (5, [0, 1]), (6, [0, 0]), (7, [1, 1])] {
         let usage = KeyUsage {
-            sealed: 1 << 23,
+            sealed: 6_000_000,
             ..KeyUsage::default()
         };
+        let fewer = KeyUsage {
+            sealed: 5_999_999,
+            ..usage
+        };
+        ends[0].keys.handle_usage(at(1), fewer);
+        ends[0].act();
+        assert!(ends[0].out.is_empty());
         for end in who {
             ends[end].keys.handle_usage(at(1), usage);
             ends[end].act();

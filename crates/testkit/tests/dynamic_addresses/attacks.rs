@@ -184,7 +184,8 @@ fn protected() -> Config {
     with(dynamic(), protect)
 }
 
-// client (new address) → ASCONF (Add 0.0.0.0, Delete 0.0.0.0), protected → attacker, who sends it on from another address → server
+// client (new address) → ASCONF (Add 0.0.0.0, Delete 0.0.0.0), protected → attacker
+// attacker (another address) → the same packet → server
 /// Nothing but the AEAD protects a protected ASCONF, and it does not cover the source. A wildcard therefore deletes other addresses only when
 /// a heartbeat has confirmed the source.
 #[test]

@@ -185,7 +185,7 @@ fn a_bundled_dtls_chunk_is_discarded() {
     assert_eq!(pair.messages(Side::Z).len(), 1, "alone it is read");
 }
 
-/// §5.4: keys for a restart are not kept, so that records with the R bit are discarded, and so is a restart in clear.
+/// §5.4: keys for a restart are not kept, so that a restart is refused.
 #[test]
 fn a_restart_is_refused_and_told() {
     let mut pair = after_messages();
@@ -204,6 +204,37 @@ fn a_restart_is_refused_and_told() {
     assert!(String::from_utf8_lossy(&text).contains("cannot be restarted"));
     assert_eq!(pair.association(Side::Z).counters().restarts, 0);
     assert!(protection(&pair, Side::Z).is_protected);
+}
+
+/// §5.4: without keys for restarts, a record with the R bit is discarded.
+#[test]
+fn a_record_with_the_restart_bit_is_discarded() {
+    let mut pair = after_messages();
+    pair.cut(0, true);
+    pair.send(Side::A, 1, "cut off");
+    pair.run_ms(1);
+    let packet = last_from(&pair, Side::A);
+    let anabranch_netsim::Payload::Sctp(bytes) = packet.payload.clone() else {
+        panic!("SCTP");
+    };
+    let mut changed = bytes.to_vec();
+    changed[13] |= 1;
+    changed[8..12].fill(0);
+    let checksum = anabranch_wire::crc32c(&changed);
+    changed[8..12].copy_from_slice(&checksum.to_le_bytes());
+    let payload = Bytes::from(changed).into();
+    let before = protection(&pair, Side::Z).packets_opened;
+    inject(
+        &mut pair,
+        Side::Z,
+        Packet {
+            payload,
+            ..packet.clone()
+        },
+    );
+    assert_eq!(protection(&pair, Side::Z).packets_opened, before);
+    inject(&mut pair, Side::Z, packet);
+    assert_eq!(protection(&pair, Side::Z).packets_opened, before + 1);
 }
 
 /// Packets in clear before the keys: user messages and chunks that key management does not need are ignored.
