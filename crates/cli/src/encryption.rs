@@ -149,20 +149,7 @@ impl Encrypt {
             "not checked: give it with --fingerprint"
         };
         if let Some(identity) = association.peer_identity() {
-            return match identity {
-                PeerIdentity::Key(key) => (
-                    format!("encrypted in DTLS chunks; public key of the peer {key} (checked)"),
-                    json!({ "protocol": "DTLS chunk", "peer_key": key.to_string(), "checked": true }),
-                ),
-                certificate => {
-                    let print = certificate.fingerprint().map(|print| print.to_string());
-                    let print = print.unwrap_or_default();
-                    (
-                        format!("encrypted in DTLS chunks; certificate of the peer {print} (checked)"),
-                        json!({ "protocol": "DTLS chunk", "peer_fingerprint": print, "checked": true }),
-                    )
-                }
-            };
+            return describe_peer(&identity);
         }
         match association.peer_fingerprint() {
             None => ("not encrypted".to_owned(), Value::Null),
@@ -175,13 +162,11 @@ impl Encrypt {
 }
 
 impl Encryption {
-    /// That of a side that shows the key in this file of `anabranch keygen`, and accepts the peers with the public keys in the other files, which
-    /// `flag` names.
-    pub(crate) fn by_keys(key: &Path, flag: &str, files: &[PathBuf]) -> Result<Self, Failure> {
+    /// That of a side that shows the key in this file of `anabranch keygen`, and accepts the peers with these public keys.
+    pub(crate) fn by_keys(key: &Path, peers: Vec<PublicKey>) -> Result<Self, Failure> {
         let identity = of_key(key, &read("--key", key)?)?;
         warn_if_readable(key);
-        let keys = public_keys(files.iter().map(|file| (flag, file)))?;
-        let settings = TlsSettings::new(&identity, &TlsTrust::public_keys(keys));
+        let settings = TlsSettings::new(&identity, &TlsTrust::public_keys(peers));
         let settings = settings.map_err(|error| Failure::new(format!("--key: {error}")))?;
         Ok(Self::Tls(settings, identity))
     }
@@ -229,6 +214,24 @@ impl Encryption {
     }
 }
 
+/// The words for an association in DTLS chunks with this peer, and the same facts.
+pub(crate) fn describe_peer(identity: &PeerIdentity) -> (String, Value) {
+    match identity {
+        PeerIdentity::Key(key) => (
+            format!("encrypted in DTLS chunks; public key of the peer {key} (checked)"),
+            json!({ "protocol": "DTLS chunk", "peer_key": key.to_string(), "checked": true }),
+        ),
+        certificate => {
+            let print = certificate.fingerprint().map(|print| print.to_string());
+            let print = print.unwrap_or_default();
+            (
+                format!("encrypted in DTLS chunks; certificate of the peer {print} (checked)"),
+                json!({ "protocol": "DTLS chunk", "peer_fingerprint": print, "checked": true }),
+            )
+        }
+    }
+}
+
 /// The identity of a key that `anabranch keygen` made.
 fn of_key(key: &Path, secret: &str) -> Result<Identity, Failure> {
     let identity = SecretKey::from_pem(secret)
@@ -238,7 +241,9 @@ fn of_key(key: &Path, secret: &str) -> Result<Identity, Failure> {
 }
 
 /// The public keys in these files, which options name.
-fn public_keys<'a>(files: impl Iterator<Item = (&'a str, &'a PathBuf)>) -> Result<Vec<PublicKey>, Failure> {
+pub(crate) fn public_keys<'a>(
+    files: impl Iterator<Item = (&'a str, &'a PathBuf)>,
+) -> Result<Vec<PublicKey>, Failure> {
     let mut keys = Vec::new();
     for (flag, file) in files {
         let read = read_public_keys(&read(flag, file)?);

@@ -226,7 +226,13 @@ fn datagrams_and_connections_pass_and_are_counted() {
     let connected = client.event("connected");
     let problem = connected["rules"][1]["problem"].as_str().unwrap();
     assert!(problem.contains("--allow-to"), "{problem}");
-    assert_eq!(server.event("connected")["rules"][1]["problem"], problem);
+    let accepted = server.event("connected");
+    assert_eq!(accepted["rules"][1]["problem"], problem);
+    for (record, peer) in [(&connected, "server.pub"), (&accepted, "client.pub")] {
+        let key = std::fs::read_to_string(key(peer)).unwrap();
+        assert_eq!(record["encryption"]["protocol"], "DTLS chunk");
+        assert_eq!(record["encryption"]["peer_key"], key.trim());
+    }
 
     let (program, _) = udp();
     program.connect(place(&listening, 0, "listens_at")).unwrap();
@@ -296,6 +302,54 @@ fn a_client_waits_for_its_server_and_options_come_from_files() {
     refuses(&[(
         &["forward", "client", "--config", file.to_str().unwrap()],
         "unknown field `hosts`",
+    )]);
+}
+
+/// Nobody may use the places of another client, and a key in a table has no place that is not in the table.
+#[test]
+fn each_key_has_places_of_its_own() {
+    let (_first, first) = udp();
+    let (_second, second) = udp();
+    let (_common, common) = udp();
+    let file = directory("forward-tables").join("server.toml");
+    let (client, stranger) = (key("client.pub"), key("stranger.pub"));
+    let text = format!(
+        "allow-to = [\"{common}\"]\n[[client]]\nkey = {client:?}\nallow-to = [\"{first}/udp\"]\nallow-listen = [\"127.0.0.1:*\"]\n\
+         [[client]]\nkey = {stranger:?}\nallow-to = [\"{second}/udp\"]\n"
+    );
+    std::fs::write(&file, &text).unwrap();
+    let config = file.to_str().unwrap();
+    let server_args = [
+        "server",
+        "--bind",
+        "127.0.0.1",
+        "--udp-port",
+        "0",
+        "--config",
+        config,
+    ];
+    let (own, public) = (key("server"), key("server.pub"));
+    let mut server = Side::start_with(&server_args, &["--key", &own]);
+    let port = server.event("listening")["udp_port"].to_string();
+    let rules = [&first, &second, &common].map(|target| format!("0={target}"));
+    for (name, permitted) in [
+        ("client", [true, false, false, true]),
+        ("stranger", [false, true, false, false]),
+    ] {
+        let mut args = vec!["client", "127.0.0.1", "--udp-port", &port];
+        rules.iter().for_each(|rule| args.extend(["--udp", rule]));
+        args.extend(["--reverse-udp", "0=127.0.0.1:9"]);
+        let mut side = Side::start_with(&args, &["--key", &key(name), "--peer", &public]);
+        let connected = side.event("connected");
+        let verdicts = connected["rules"].as_array().unwrap().iter();
+        let verdicts: Vec<bool> = verdicts.map(|rule| rule["problem"].is_null()).collect();
+        assert_eq!(verdicts, permitted, "{name}: {connected}");
+    }
+    refuses(&[(
+        &[
+            "forward", "server", "--config", config, "--key", &own, "--allow", &client,
+        ],
+        "give each key once",
     )]);
 }
 

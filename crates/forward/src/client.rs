@@ -49,12 +49,14 @@ pub enum ClientError {
 }
 
 /// The progress of a client.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ClientEvent {
     /// The server accepted the client. For each rule: the place where the server listens (empty for rules that are not reverse), or the reason
     /// why it refuses the rule.
     Connected {
+        /// The association, which tells who the server is.
+        association: Association,
         /// The verdicts, in the order of the rules.
         rules: Vec<Result<String, String>>,
     },
@@ -276,6 +278,7 @@ impl Client {
         // Before the event: whoever hears of it may send.
         listeners.iter().for_each(|(_, listener)| listener.drop_waiting());
         (self.observe)(ClientEvent::Connected {
+            association: association.clone(),
             rules: welcome.verdicts,
         });
         let served = tokio::select! {

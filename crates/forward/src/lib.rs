@@ -16,12 +16,12 @@
 //!     let target = UdpSocket::bind("127.0.0.1:0").await?;
 //!     let limits = Limits::default();
 //!
-//!     let policy = Policy { targets: vec!["127.0.0.1:*/udp".parse()?], ..Policy::default() };
+//!     let policy = Arc::new(Policy { targets: vec!["127.0.0.1:*/udp".parse()?], ..Policy::default() });
 //!     let at = endpoint(&limits).bind("127.0.0.1:0").await?;
 //!     at.listen(PORT)?;
 //!     let address = at.local_addr();
 //!     let server = Arc::new(Server::new(limits));
-//!     tokio::spawn(async move { server.run(&at, &Arc::new(policy)).await });
+//!     tokio::spawn(async move { server.run(&at, |_| Arc::clone(&policy)).await });
 //!
 //!     let rule = format!("0={},deadline=300ms", target.local_addr()?);
 //!     let client = Client::bind(vec![Rule::parse(Protocol::Udp, false, &rule)?], limits).await?;

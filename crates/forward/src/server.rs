@@ -25,13 +25,15 @@ const HELLO: Duration = Duration::from_secs(10);
 const MOST_CLIENTS: usize = 1024;
 
 /// The progress of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ServerEvent {
     /// A client was accepted.
     Connected {
         /// Its address.
         remote: SocketAddr,
+        /// The association, which tells who the client is.
+        association: Association,
         /// For each rule: a description, and the place where the server listens (empty for rules that are not reverse) or the reason of the
         /// refusal.
         rules: Vec<(String, Result<String, String>)>,
@@ -130,15 +132,20 @@ impl Server {
         served.into_iter().map(status).collect()
     }
 
-    /// Accepts and serves clients with this policy, until the endpoint is closed. The endpoint must listen on [`PORT`](crate::PORT).
-    pub async fn run(self: &Arc<Self>, endpoint: &Endpoint, policy: &Arc<Policy>) {
+    /// Accepts and serves clients, each with the policy that `policy` has for it, until the endpoint is closed. The endpoint must listen on
+    /// [`PORT`](crate::PORT).
+    pub async fn run(
+        self: &Arc<Self>,
+        endpoint: &Endpoint,
+        policy: impl Fn(&Association) -> Arc<Policy> + Sync,
+    ) {
         while let Some(association) = endpoint.accept().await {
-            let (server, policy) = (Arc::clone(self), Arc::clone(policy));
+            let (server, policy) = (Arc::clone(self), policy(&association));
             tokio::spawn(async move { server.serve(association, &policy).await });
         }
     }
 
-    /// Serves one client until its association ends. A caller that knows its clients may give each its own policy.
+    /// Serves one client with this policy until its association ends.
     pub async fn serve(&self, association: Association, policy: &Arc<Policy>) {
         let remote = association.remote_addr();
         let reason = match self.places.try_acquire() {
@@ -218,6 +225,7 @@ impl Server {
         }
         (self.observe)(ServerEvent::Connected {
             remote: association.remote_addr(),
+            association: association.clone(),
             rules: described.zip(verdicts).collect(),
         });
         let _registered = Registered {

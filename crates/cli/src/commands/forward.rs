@@ -3,6 +3,7 @@
 mod client;
 mod file;
 mod metrics;
+mod permissions;
 mod server;
 mod status;
 
@@ -12,7 +13,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anabranch::TlsSettings;
+use anabranch::{PublicKey, TlsSettings};
 use anabranch_forward::{Limits, MOST_FLOWS};
 use clap::{Args, Subcommand, ValueHint};
 
@@ -95,8 +96,12 @@ fn parse_memory(text: &str) -> Result<u64, String> {
 }
 
 impl Common {
-    /// Reads the keys: without them, nothing is forwarded. `flag` names the files with the public keys of the peers.
-    fn encryption(&self, flag: &str, peers: &[PathBuf]) -> Result<(TlsSettings, serde_json::Value), Failure> {
+    /// Reads this side's key: without it, nothing is forwarded. `flag` names the option with the public keys of the peers.
+    fn encryption(
+        &self,
+        flag: &str,
+        peers: Vec<PublicKey>,
+    ) -> Result<(TlsSettings, serde_json::Value), Failure> {
         let Some(key) = &self.key else {
             return Err(Failure::new(
                 "everything is encrypted: give this side's key with --key; `anabranch keygen FILE` makes one",
@@ -107,7 +112,7 @@ impl Common {
                 "say which peers to accept, with {flag} and the file of a public key, which `anabranch keygen` wrote beside the key"
             )));
         }
-        let encryption = Encryption::by_keys(key, flag, peers)?;
+        let encryption = Encryption::by_keys(key, peers)?;
         let (_, facts) = encryption.describe();
         match encryption {
             Encryption::Tls(settings, _) => Ok((settings, facts)),
@@ -135,8 +140,8 @@ impl Common {
     }
 
     /// Takes the values of a file that the command line does not have.
-    fn complete(&mut self, file: &file::CommonFile) -> Result<(), Failure> {
-        self.key = self.key.take().or_else(|| file.key.clone());
+    fn complete(&mut self, file: file::CommonFile) -> Result<(), Failure> {
+        self.key = self.key.take().or(file.key);
         self.metrics = self.metrics.or(file.metrics);
         self.max_flows = self.max_flows.or(file.max_flows);
         if let (None, Some(text)) = (self.memory, &file.memory) {

@@ -68,7 +68,8 @@ pub async fn start(server: Server, policy: Policy, address: SocketAddr) -> Runni
     let server = Arc::new(server);
     let task = tokio::spawn({
         let (server, endpoint) = (Arc::clone(&server), endpoint.clone());
-        async move { server.run(&endpoint, &Arc::new(policy)).await }
+        let policy = Arc::new(policy);
+        async move { server.run(&endpoint, |_| Arc::clone(&policy)).await }
     });
     Running {
         server,
@@ -100,7 +101,7 @@ impl Connected {
         within(async {
             loop {
                 let event = self.events.recv().await.expect("the client runs");
-                if let ClientEvent::Connected { rules } = event {
+                if let ClientEvent::Connected { rules, .. } = event {
                     return rules;
                 }
             }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::file::{self, ClientFile};
 use super::status::Status;
 use super::{Common, ENCRYPTION};
+use crate::encryption::{describe_peer, public_keys};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::no_files;
@@ -81,8 +82,8 @@ fn parse_rule(protocol: Protocol, reverse: bool, text: &str) -> Result<Rule, Str
 impl ClientArgs {
     /// Adds the options of the file.
     fn complete(&mut self) -> Result<(), Failure> {
-        let file: ClientFile = file::read(self.common.config.as_deref())?;
-        self.common.complete(&file.common())?;
+        let mut file: ClientFile = file::read(self.common.config.as_deref())?;
+        self.common.complete(file.common())?;
         for (key, protocol, reverse, texts, rules) in [
             ("udp", Protocol::Udp, false, &file.udp, &mut self.udp),
             ("tcp", Protocol::Tcp, false, &file.tcp, &mut self.tcp),
@@ -200,7 +201,8 @@ pub(super) async fn run(mut args: ClientArgs, interrupt: Interrupt) -> Result<()
     args.complete()?;
     let output = args.common.observe.output();
     let limits = args.common.limits();
-    let (tls, encryption) = args.common.encryption("--peer", &args.peer)?;
+    let peers = public_keys(args.peer.iter().map(|file| ("--peer", file)))?;
+    let (tls, encryption) = args.common.encryption("--peer", peers)?;
     let route = Route {
         host: args.host.clone().ok_or_else(|| {
             Failure::new("there is no server: give its HOST, or host in the file of --config")
@@ -242,7 +244,7 @@ fn announce(client: &Client, output: Output, encryption: &Value) {
 
 fn tell(output: Output, names: &[String], event: &ClientEvent) {
     match event {
-        ClientEvent::Connected { rules } => {
+        ClientEvent::Connected { association, rules } => {
             let mut text = "connected".to_owned();
             let mut records = Vec::new();
             for (name, verdict) in names.iter().zip(rules) {
@@ -256,7 +258,10 @@ fn tell(output: Output, names: &[String], event: &ClientEvent) {
                     "problem": verdict.as_ref().err(),
                 }));
             }
-            let record = json!({ "event": "connected", "rules": records });
+            let record = json!({
+                "event": "connected", "rules": records,
+                "encryption": association.peer_identity().map(|peer| describe_peer(&peer).1),
+            });
             output.fact(text, &record);
         }
         ClientEvent::Disconnected { reason, retry_in } => output.fact(

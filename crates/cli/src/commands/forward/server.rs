@@ -10,8 +10,10 @@ use clap::{Args, ValueHint};
 use serde_json::json;
 
 use super::file::{self, ServerFile};
+use super::permissions::{Permissions, parse_place};
 use super::status::Status;
 use super::{Common, ENCRYPTION, HURRY, LIMITS};
+use crate::encryption::describe_peer;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{bind_failure, no_files};
@@ -32,7 +34,9 @@ Examples:
 Without --allow-to and --allow-listen the server forwards nothing. A place is HOST:PORT with /udp or
 /tcp, or without for both. HOST is an address, a network (10.0.0.0/8), a name, or * for any address;
 PORT is a number, a range (5000-5010) or *. A name and * permit no loopback and no link-local
-address, wherever the name leads, except the name localhost. unix:/PATH is a Unix socket."
+address, wherever the name leads, except the name localhost. unix:/PATH is a Unix socket.
+In the file of --config, a table [[client]] with key, allow-to and allow-listen gives places of their
+own to the clients with the public keys in the file key."
 )]
 pub(super) struct ServerArgs {
     /// Let clients reach this place, once for each place or with commas between them; names are resolved here
@@ -57,21 +61,16 @@ pub(super) struct ServerArgs {
     pub(super) common: Common,
 }
 
-fn parse_place(text: &str) -> Result<Permission, String> {
-    text.parse()
-        .map_err(|problem: anabranch_forward::RuleError| problem.to_string())
-}
-
 fn parse_clients(text: &str) -> Result<usize, String> {
     let clients = text.parse().ok().filter(|clients| (1..=65_536).contains(clients));
     clients.ok_or_else(|| "give 1 to 65536".to_owned())
 }
 
 impl ServerArgs {
-    /// Adds the options of the file.
-    fn complete(&mut self) -> Result<(), Failure> {
-        let file: ServerFile = file::read(self.common.config.as_deref())?;
-        self.common.complete(&file.common())?;
+    /// Adds the options of the file, and returns what each client may use.
+    fn complete(&mut self) -> Result<Permissions, Failure> {
+        let mut file: ServerFile = file::read(self.common.config.as_deref())?;
+        self.common.complete(file.common())?;
         self.allow_to
             .extend(file::read_all("allow-to", &file.allow_to, parse_place)?);
         self.allow_listen
@@ -80,7 +79,11 @@ impl ServerArgs {
         self.udp_port = self.udp_port.or(file.udp_port);
         self.bind = self.bind.or(file.bind);
         self.max_clients = self.max_clients.or(file.max_clients);
-        Ok(())
+        let general = Policy {
+            targets: std::mem::take(&mut self.allow_to),
+            listening: std::mem::take(&mut self.allow_listen),
+        };
+        Permissions::read(general, &self.allow, &file.client)
     }
 
     async fn bind(&self, limits: &Limits, tls: &TlsSettings) -> Result<Endpoint, Failure> {
@@ -102,10 +105,10 @@ impl ServerArgs {
 /// Runs the command.
 pub(super) async fn run(mut args: ServerArgs, interrupt: Interrupt) -> Result<(), Failure> {
     args.common.refuse_records()?;
-    args.complete()?;
+    let permissions = args.complete()?;
     let output = args.common.observe.output();
     let limits = args.common.limits();
-    let (tls, encryption) = args.common.encryption("--allow", &args.allow)?;
+    let (tls, encryption) = args.common.encryption("--allow", permissions.keys())?;
     let endpoint = args.bind(&limits, &tls).await?;
     endpoint
         .listen(PORT)
@@ -117,7 +120,7 @@ pub(super) async fn run(mut args: ServerArgs, interrupt: Interrupt) -> Result<()
             "event": "listening", "address": local.ip().to_string(), "udp_port": local.port(), "encryption": encryption,
         }),
     );
-    if args.allow_to.is_empty() && args.allow_listen.is_empty() {
+    if permissions.permit_nothing() {
         note("note: without --allow-to and --allow-listen, clients may reach nothing");
     }
     let mut server = Server::new(limits).observe(move |event| tell(output, &event));
@@ -125,25 +128,26 @@ pub(super) async fn run(mut args: ServerArgs, interrupt: Interrupt) -> Result<()
         server = server.most_clients(clients);
     }
     let server = Arc::new(server);
-    let policy = Arc::new(Policy {
-        targets: args.allow_to.clone(),
-        listening: args.allow_listen.clone(),
-    });
     let status = {
         let server = Arc::clone(&server);
         move || Status::of_server(&server)
     };
-    args.common
-        .watch(status, server.run(&endpoint, &policy), &interrupt)
-        .await?;
+    let serving = server.run(&endpoint, |client| permissions.of(client));
+    args.common.watch(status, serving, &interrupt).await?;
     let _ = tokio::time::timeout(HURRY, endpoint.close()).await;
     Ok(())
 }
 
 fn tell(output: Output, event: &ServerEvent) {
     match event {
-        ServerEvent::Connected { remote, rules } => {
-            let mut text = format!("{remote}: connected");
+        ServerEvent::Connected {
+            remote,
+            association,
+            rules,
+        } => {
+            let peer = association.peer_identity().map(|peer| describe_peer(&peer));
+            let (encrypted, facts) = peer.unwrap_or_default();
+            let mut text = format!("{remote}: connected, {encrypted}");
             let mut records = Vec::new();
             for (rule, verdict) in rules {
                 let (place, problem) = match verdict {
@@ -157,7 +161,9 @@ fn tell(output: Output, event: &ServerEvent) {
                 }
                 records.push(json!({ "rule": rule, "listens_at": place, "problem": problem }));
             }
-            let record = json!({ "event": "connected", "remote": remote.to_string(), "rules": records });
+            let record = json!({
+                "event": "connected", "remote": remote.to_string(), "rules": records, "encryption": facts,
+            });
             output.fact(text, &record);
         }
         ServerEvent::Disconnected { remote, reason } => output.fact(
