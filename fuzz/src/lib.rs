@@ -63,6 +63,15 @@ pub fn work(input: &[u8]) {
     work::run(input);
 }
 
+/// A message between a client and a server of the forwarder.
+///
+/// # Panics
+/// If an encoded message or place differs.
+#[cfg(feature = "encryption")]
+pub fn forward(input: &[u8]) {
+    anabranch_forward::fuzzing::message(input);
+}
+
 /// DTLS handshakes between two endpoints while somebody drops, duplicates, changes and forges datagrams. The keys of a handshake are random, so that
 /// a run differs from another with the same input in them alone.
 ///

@@ -20,6 +20,8 @@ const TARGETS: &[Target] = &[
     ("controllers", anabranch_fuzz::controllers),
     ("work", anabranch_fuzz::work),
     #[cfg(feature = "encryption")]
+    ("forward", anabranch_fuzz::forward),
+    #[cfg(feature = "encryption")]
     ("handshake", anabranch_fuzz::handshake),
     #[cfg(feature = "encryption")]
     ("keys", anabranch_fuzz::keys),

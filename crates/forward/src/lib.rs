@@ -48,6 +48,9 @@ mod classify;
 mod client;
 mod counters;
 mod dial;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod limits;
 mod lock;
 mod memory;
