@@ -84,6 +84,8 @@ pub struct EndpointBuilder {
     dtls: Option<DtlsConfig>,
     #[cfg(feature = "tls")]
     tls: Option<TlsSettings>,
+    #[cfg(feature = "tls")]
+    silent: bool,
     seed: Option<[u8; 32]>,
     interfaces: Vec<(IpAddr, String)>,
     watches_interfaces: bool,
@@ -111,6 +113,8 @@ impl Default for EndpointBuilder {
             dtls: None,
             #[cfg(feature = "tls")]
             tls: None,
+            #[cfg(feature = "tls")]
+            silent: false,
             seed: None,
             interfaces: Vec::new(),
             watches_interfaces: false,
@@ -237,8 +241,20 @@ impl EndpointBuilder {
         self
     }
 
-    /// Limit of associations that wait for [`Endpoint::accept`]; further associations are aborted. At least 1, default
-    /// 128.
+    /// Leaves packets of strangers without an answer: an INIT whose sender does not know the public key of this endpoint, and packets of no
+    /// association. INITs to the peers (the first 16 of the settings) show that this endpoint knows their public keys, in an experimental
+    /// parameter that others ignore. Needs [`EndpointBuilder::secure`] with public keys of the peers.
+    ///
+    /// An INIT that somebody recorded and sends again gets an INIT ACK, and nothing else.
+    #[cfg(feature = "tls")]
+    pub fn silent_to_strangers(mut self) -> Self {
+        self.silent = true;
+        self
+    }
+
+    /// Limit of associations that wait for [`Endpoint::accept`]; further associations are aborted. At least 1, default 128. With
+    /// [`EndpointBuilder::secure`], handshakes that are not complete wait there for at most 60 s, and those from one address fill at most a
+    /// quarter of it.
     pub fn backlog(mut self, associations: usize) -> Self {
         self.limits.backlog = associations.max(1);
         self
@@ -465,6 +481,11 @@ impl EndpointBuilder {
         })?;
         if let Some(Filter(filter)) = self.filter {
             core.set_accept_filter(move |candidate| filter(candidate));
+        }
+        #[cfg(feature = "tls")]
+        if self.silent {
+            let guard = self.tls.as_ref().and_then(TlsSettings::init_guard);
+            core.set_init_guard(guard.ok_or(BindError::SilenceNeedsKeys)?);
         }
         #[allow(unused_mut, reason = "without the features that record")]
         let mut observers = Observers::default();

@@ -70,6 +70,11 @@ pub enum BindError {
     #[cfg(feature = "dtls")]
     #[error("not with DTLS: {0}")]
     Dtls(DtlsLimit),
+    /// Silence to strangers ([`EndpointBuilder::silent_to_strangers`](crate::EndpointBuilder::silent_to_strangers)) needs peers that are
+    /// known by public keys.
+    #[cfg(feature = "tls")]
+    #[error("silence to strangers needs `secure` with the public keys of the peers")]
+    SilenceNeedsKeys,
     /// The qlog file cannot be written ([`EndpointBuilder::qlog`](crate::EndpointBuilder::qlog)).
     #[cfg(feature = "qlog")]
     #[error(

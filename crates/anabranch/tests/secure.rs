@@ -319,3 +319,83 @@ async fn authenticated_chunks_cannot_be_combined() {
     };
     assert_eq!(error.setting, "authentication");
 }
+
+/// A server that is silent answers the client that knows its public key, and leaves other INITs without an answer.
+#[tokio::test]
+async fn a_silent_server_answers_those_who_know_its_key() {
+    let keys = Keys::new();
+    let silent = |side: usize| builder(Config::default(), keys.of(side)).silent_to_strangers();
+    let server = silent(1).bind("127.0.0.1:0").await.unwrap();
+    server.listen(PORT).unwrap();
+    let mallory = settings(&keys.secrets[0], &SecretKey::generate().unwrap());
+    let others = [
+        builder(Config::default(), mallory.clone()).silent_to_strangers(),
+        // It accepts the server's key, but its INIT does not show that.
+        builder(Config::default(), keys.of(0)),
+        Endpoint::builder(),
+    ];
+    for other in others {
+        let stranger = other.bind("127.0.0.1:0").await.unwrap();
+        let wait = Duration::from_millis(100);
+        let answer = tokio::time::timeout(wait, stranger.connect(server.local_addr(), PORT)).await;
+        assert!(answer.is_err(), "{answer:?}");
+    }
+    let client = silent(0).bind("127.0.0.1:0").await.unwrap();
+    let pair = common::connect(client, server).await;
+    exchange(&pair, 4, 100).await;
+    let no_keys = Endpoint::builder()
+        .silent_to_strangers()
+        .bind("127.0.0.1:0")
+        .await;
+    assert!(matches!(no_keys, Err(BindError::SilenceNeedsKeys)), "{no_keys:?}");
+}
+
+/// A translator that forwards two packets in each direction: INIT, INIT ACK, COOKIE ECHO and its answer.
+async fn cut_off_after_set_up(server: SocketAddr) -> SocketAddr {
+    let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = socket.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (mut client, mut forwarded) = (address, [0; 2]);
+        let mut buffer = [0; 2048];
+        while let Ok((len, from)) = socket.recv_from(&mut buffer).await {
+            let (to, count) = if from == server {
+                (client, &mut forwarded[1])
+            } else {
+                client = from;
+                (server, &mut forwarded[0])
+            };
+            *count += 1;
+            if *count <= 2 {
+                socket.send_to(&buffer[..len], to).await.unwrap();
+            }
+        }
+    });
+    address
+}
+
+/// An attacker that begins handshakes and completes none keeps no client at another address out.
+#[tokio::test]
+async fn handshakes_from_one_address_take_a_quarter_of_the_backlog() {
+    let keys = Keys::new();
+    let server = builder(Config::default(), keys.of(1)).backlog(8);
+    let server = server.bind("127.0.0.1:0").await.unwrap();
+    server.listen(PORT).unwrap();
+    let mut clients = Vec::new();
+    for number in 0..4 {
+        let translator = cut_off_after_set_up(server.local_addr()).await;
+        let client = builder(Config::default(), keys.of(0));
+        let client = client.bind("127.0.0.1:0").await.unwrap();
+        let connecting = client.connect(translator, PORT);
+        let answer = tokio::time::timeout(Duration::from_millis(300), connecting).await;
+        let is_refused = matches!(answer, Ok(Err(_)));
+        assert_eq!(is_refused, number >= 2, "{number}: {answer:?}");
+        clients.push(client);
+    }
+    assert_eq!(server.associations(), 2);
+    let client = builder(Config::default(), keys.of(0))
+        .bind("127.0.0.2:0")
+        .await
+        .unwrap();
+    let pair = common::connect(client, server).await;
+    exchange(&pair, 4, 100).await;
+}

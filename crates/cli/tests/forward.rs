@@ -137,7 +137,7 @@ fn without_keys_it_refuses_to_run() {
 }
 
 #[test]
-fn a_stranger_is_refused_by_both_sides() {
+fn a_stranger_is_refused_and_a_wrong_key_is_not_answered() {
     let (_server, port) = server(&[]);
     let args = [
         "client",
@@ -149,13 +149,14 @@ fn a_stranger_is_refused_by_both_sides() {
     ];
     let (own, stranger) = (key("client"), key("stranger"));
     let (server, other) = (key("server.pub"), key("stranger.pub"));
-    for keys in [
-        ["--key", &stranger, "--peer", &server],
-        ["--key", &own, "--peer", &other],
+    // The second client has the key of another server: its INITs are those of a stranger.
+    for (keys, reason) in [
+        (["--key", &stranger, "--peer", &server], "refused"),
+        (["--key", &own, "--peer", &other], "does not answer"),
     ] {
         let mut client = Side::start_with(&args, &keys);
         let lost = client.event("disconnected");
-        assert!(lost["reason"].as_str().unwrap().contains("refused"), "{lost}");
+        assert!(lost["reason"].as_str().unwrap().contains(reason), "{lost}");
     }
 }
 

@@ -12,6 +12,8 @@ pub const PORT: u16 = 9899;
 const LONGEST_MESSAGE: usize = 128 << 10;
 /// The queueing delay that connections and large datagrams may cause to small datagrams.
 const LOW_PRIORITY_DELAY: Duration = Duration::from_millis(30);
+/// Associations of clients whose handshakes are not complete. Those behind one translator may have a quarter.
+const BACKLOG: usize = 512;
 /// The factor by which buffers may grow. With a peer that reads all messages at once, the receive buffer holds little.
 const GROWTH: u32 = 8;
 
@@ -23,6 +25,7 @@ pub fn endpoint(limits: &Limits) -> EndpointBuilder {
     Endpoint::builder()
         .config(config(limits))
         .max_joined_message(LONGEST_MESSAGE)
+        .backlog(BACKLOG)
 }
 
 fn config(limits: &Limits) -> Config {

@@ -96,6 +96,7 @@ pub use inbound::Inbound;
 pub use message::{
     KEY_MANAGEMENT_PPID, MessageId, MessagePart, NextItem, Payload, Reliability, SendOptions, StreamItem,
 };
+pub use negotiation::InitGuard;
 pub use path_id::{PathId, PathState};
 pub use reconfiguration::{
     ReconfigurationError, ReconfigurationEvent, ReconfigurationRequest, ReconfigurationResult,

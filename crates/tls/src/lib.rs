@@ -12,6 +12,7 @@ mod exporter;
 mod fingerprint;
 mod identity;
 mod key_file;
+mod known_keys;
 mod manager;
 mod message;
 mod peer;

@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
+use anabranch_proto::InitGuard;
 use rustls::client::AlwaysResolvesClientRawPublicKeys;
 use rustls::pki_types::ServerName;
 use rustls::server::AlwaysResolvesServerRawPublicKeys;
@@ -12,6 +13,7 @@ use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
 
 use crate::error::SettingsError;
 use crate::identity::{Identity, provider};
+use crate::known_keys::KnownKeys;
 use crate::trust::Trust;
 use crate::verifier::PeerVerifier;
 
@@ -21,6 +23,8 @@ pub struct TlsSettings {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
     raw: bool,
+    /// Of an endpoint whose peers are known by public keys.
+    guard: Option<Arc<KnownKeys>>,
     rekey_after: Duration,
 }
 
@@ -65,6 +69,10 @@ impl TlsSettings {
             client: Arc::new(client),
             server: Arc::new(server),
             raw,
+            guard: identity
+                .public_key()
+                .zip(trust.keys())
+                .map(|(own, peers)| Arc::new(KnownKeys::new(own, peers))),
             rekey_after: Duration::from_secs(3600),
         })
     }
@@ -74,6 +82,13 @@ impl TlsSettings {
     pub fn rekey_after(mut self, time: Duration) -> Self {
         self.rekey_after = time.max(Duration::from_secs(1));
         self
+    }
+
+    /// A guard that proves in each INIT that this endpoint knows the public keys of its peers (the first 16), and that lets pass only INITs
+    /// whose sender knows the public key of this endpoint. `None` if the peers are not known by public keys.
+    #[must_use]
+    pub fn init_guard(&self) -> Option<Arc<dyn InitGuard>> {
+        self.guard.clone().map(|guard| guard as _)
     }
 
     /// Logs the secrets of handshakes.

@@ -58,6 +58,14 @@ impl Trust {
         Self(Rule::Anybody)
     }
 
+    /// The public keys of the peers, if they are known by public keys.
+    pub(crate) fn keys(&self) -> Option<&[PublicKey]> {
+        match &self.0 {
+            Rule::Keys(keys) => Some(keys),
+            Rule::Authorities { .. } | Rule::Fingerprints(_) | Rule::Anybody => None,
+        }
+    }
+
     /// Whether peers show public keys in place of certificates; `None` if they may show what this endpoint shows.
     pub(crate) fn is_raw(&self) -> Option<bool> {
         match &self.0 {

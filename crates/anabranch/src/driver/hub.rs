@@ -87,6 +87,8 @@ pub(crate) struct Hub {
 pub(crate) struct Shared {
     pub(crate) hub: Arc<Hub>,
     pub(crate) id: AssociationId,
+    /// The address of the peer that set-up used.
+    from: IpAddr,
     /// The peer in the eyes of the layer below.
     pub(crate) bond: Bond,
     /// Where the association's trace events go.
@@ -117,6 +119,7 @@ impl Shared {
     ) -> Self {
         let max_datagrams = hub.max_datagrams();
         let sources = hub.following.sources().to_vec();
+        let from = core.remote_address().ip();
         let bond = Bond::new(core.remote_address(), origin);
         let keys = hub.tls.as_ref().map(Keys::new);
         let readiness = if keys.is_some() {
@@ -127,6 +130,7 @@ impl Shared {
         Self {
             hub,
             id,
+            from,
             bond,
             watched,
             state: Mutex::new(State::new(core, sources, keys)),
@@ -519,11 +523,12 @@ impl Hub {
         touched: &mut Touched,
     ) {
         let full = registry.backlog.len() >= self.limits.backlog
-            || registry.associations.len() >= self.limits.max_associations;
+            || registry.associations.len() >= self.limits.max_associations
+            || self.is_crowded(registry, association.remote_address().ip());
         if full || registry.closed {
             tracing::debug!(
                 ?id,
-                "the backlog or the endpoint is full, or the endpoint is closed: a new association is aborted"
+                "the backlog, its part for one address or the endpoint is full, or the endpoint is closed: a new association is aborted"
             );
             association.refuse(now);
             let mut buffer = Vec::new();
@@ -544,6 +549,13 @@ impl Hub {
         touched.associations.push(Arc::clone(&shared));
         registry.backlog.push_back(shared);
         self.acceptable.notify_waiters();
+    }
+
+    /// Whether the handshakes from an address that are not complete fill a quarter of the backlog, which is their part of it.
+    fn is_crowded(&self, registry: &Registry, from: IpAddr) -> bool {
+        let is_one = |one: &&Arc<Shared>| one.from == from && one.readiness.get() == Readiness::Waiting;
+        self.tls.is_some()
+            && registry.backlog.iter().filter(is_one).count() >= self.limits.backlog.div_ceil(4)
     }
 
     /// Stores an association of the core, and starts its task. `origin` is that of the packet that began it.

@@ -24,7 +24,7 @@ use crate::extension::protection::{self, Protection};
 use crate::extension::reconfiguration::Reconfiguration;
 use crate::inbound::Inbound;
 use crate::negotiation::{
-    CookieMint, InitFields, InitRefusal, Negotiated, PeerInit, StateCookie, TieTags, first_tsn,
+    CookieMint, InitFields, InitGuard, InitRefusal, Negotiated, PeerInit, StateCookie, TieTags, first_tsn,
     init_parameters,
 };
 use crate::path::{PathId, PathState, Paths};
@@ -43,6 +43,8 @@ pub(crate) struct Blueprint {
     pub(crate) config: Arc<Config>,
     pub(crate) random: Random,
     pub(crate) mint: CookieMint,
+    /// Proves the INIT, if this endpoint sends one.
+    pub(crate) guard: Option<Arc<dyn InitGuard>>,
     pub(crate) local_port: u16,
     pub(crate) remote_port: u16,
     pub(crate) local_address: Option<IpAddr>,
@@ -112,13 +114,14 @@ impl Association {
     /// ASSOCIATE (§11.1.2): sends INIT and waits.
     pub(crate) fn initiate(now: Timestamp, mut plan: Blueprint, local_tag: VerificationTag) -> Self {
         let initial_tsn = first_tsn(&plan.config, &mut plan.random);
+        let guard = plan.guard.take();
         let mut association = plan.build(now, local_tag, initial_tsn);
         let config = &association.config;
         let (authentication, protection) = (&association.authentication, &association.protection);
         let parameters = init_parameters(config, authentication.own(), protection.own(), None);
         let init = InitFields::own(config, local_tag, initial_tsn).init(parameters);
         association.initiated = true;
-        association.state = State::CookieWait(Box::new(SetUp::new(init, config)));
+        association.state = State::CookieWait(Box::new(SetUp::new(init, guard, config)));
         association.send_set_up_chunk(now);
         association
     }

@@ -1,6 +1,7 @@
 //! Owns the data of the states COOKIE-WAIT and COOKIE-ECHOED (RFC 9260 §5.1): the chunk that waits for its answer, and its timer.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{CHUNK_HEADER_LEN, Chunk, ErrorChunk, Init, kind, padded};
@@ -10,7 +11,7 @@ use bytes::Bytes;
 use crate::config::Config;
 use crate::control::Request;
 use crate::extension::auth::{AuthParameters, Signer};
-use crate::negotiation::init_parameters;
+use crate::negotiation::{InitGuard, init_parameters, prove};
 use crate::path::{HeartbeatInfo, PathId, Paths};
 
 /// COOKIE-WAIT: an INIT was sent and waits for the INIT ACK.
@@ -18,6 +19,8 @@ use crate::path::{HeartbeatInfo, PathId, Paths};
 pub(crate) struct SetUp {
     /// The INIT as sent, for retransmission, or for a new INIT with a longer cookie preservative.
     pub(super) init: Init,
+    /// Proves each INIT.
+    guard: Option<Arc<dyn InitGuard>>,
     /// T1-init.
     pub(super) request: Request,
     /// How many times the peer reported a stale cookie (§5.2.6).
@@ -28,6 +31,7 @@ pub(crate) struct SetUp {
 #[derive(Debug)]
 pub(crate) struct CookieEchoed {
     pub(super) init: Init,
+    guard: Option<Arc<dyn InitGuard>>,
     pub(super) cookie: Bytes,
     /// Parameters of the INIT ACK to be reported to the peer as unrecognized, complete (§5.1, §3.2.2).
     unrecognized: Vec<Bytes>,
@@ -37,9 +41,10 @@ pub(crate) struct CookieEchoed {
 }
 
 impl SetUp {
-    pub(super) fn new(init: Init, config: &Config) -> Self {
+    pub(super) fn new(init: Init, guard: Option<Arc<dyn InitGuard>>, config: &Config) -> Self {
         Self {
-            init,
+            init: prove(guard.as_deref(), init),
+            guard,
             request: Request::with_limit(config.retransmissions.max_init_retransmits),
             stale: 0,
         }
@@ -49,6 +54,7 @@ impl SetUp {
     pub(super) fn echo(self, cookie: Bytes, unrecognized: Vec<Bytes>, config: &Config) -> CookieEchoed {
         CookieEchoed {
             init: self.init,
+            guard: self.guard,
             cookie,
             unrecognized,
             request: Request::with_limit(config.retransmissions.max_init_retransmits),
@@ -95,7 +101,7 @@ impl CookieEchoed {
         init.parameters = init_parameters(config, authentication, key_management, Some(increment_ms));
         SetUp {
             stale: self.stale + 1,
-            ..SetUp::new(init, config)
+            ..SetUp::new(init, self.guard, config)
         }
     }
 }

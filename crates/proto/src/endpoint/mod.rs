@@ -27,8 +27,8 @@ use crate::extension::protection;
 use crate::icmp::IcmpMessage;
 use crate::inbound::Inbound;
 use crate::negotiation::{
-    CookieError, CookieMint, InitFields, InitRefusal, OwnInit, PeerInit, StateCookie, answer_init, first_tsn,
-    is_unicast,
+    CookieError, CookieMint, InitFields, InitGuard, InitRefusal, OwnInit, PeerInit, StateCookie, answer_init,
+    first_tsn, is_proved, is_unicast,
 };
 use crate::path::set_up_address;
 use crate::random::Random;
@@ -81,6 +81,7 @@ pub struct Endpoint {
     mint: CookieMint,
     listening: BTreeSet<u16>,
     filter: Option<AcceptFilter>,
+    guard: Option<Arc<dyn InitGuard>>,
     table: Table,
     ended: Ended,
     next_id: u64,
@@ -104,6 +105,7 @@ impl Endpoint {
             random,
             listening: BTreeSet::new(),
             filter: None,
+            guard: None,
             table: Table::default(),
             next_id: 0,
         })
@@ -136,6 +138,12 @@ impl Endpoint {
     /// block. It is not asked about a restart of an association, nor in the collision of two set-ups (RFC 9260 §5.2).
     pub fn set_accept_filter(&mut self, filter: impl Fn(&Candidate) -> Admission + Send + Sync + 'static) {
         self.filter = Some(AcceptFilter::new(filter));
+    }
+
+    /// From now on, each INIT of this endpoint has a proof of this guard, and the endpoint is silent to strangers: it drops an INIT without a
+    /// right proof, and other packets without an association. The guard must not block.
+    pub fn set_init_guard(&mut self, guard: Arc<dyn InitGuard>) {
+        self.guard = Some(guard);
     }
 
     /// Accepts no further associations on this port.
@@ -202,6 +210,7 @@ impl Endpoint {
             config,
             random: self.random.fork(),
             mint: self.mint.clone(),
+            guard: self.guard.clone(),
             local_port,
             remote_port,
             local_address,
@@ -261,6 +270,9 @@ impl Endpoint {
     /// association with this peer, for example an INIT that arrived right after an ABORT. Pass the events of the ended association to this
     /// endpoint first.
     pub fn handle_inbound(&mut self, now: Timestamp, inbound: Inbound) -> Handling {
+        if self.is_strange(&inbound) {
+            return Handling::Done;
+        }
         match self.route(&inbound) {
             Some(id) => Handling::Deliver(id, inbound),
             None => self.handle_unrouted(now, &inbound),
@@ -381,11 +393,21 @@ impl Endpoint {
                 }
                 let answer = match self.ended.peer_tag(now, tag, &Peer::of(inbound)) {
                     Some(peer_tag) => answer_after_end(inbound, peer_tag),
+                    None if self.guard.is_some() => None,
                     None => answer_out_of_the_blue(inbound),
                 };
                 answer.map_or(Handling::Done, Handling::Reply)
             }
         }
+    }
+
+    /// Whether a packet has an INIT without the proof that the guard asks for.
+    fn is_strange(&self, inbound: &Inbound) -> bool {
+        let Some(guard) = self.guard.as_deref() else {
+            return false;
+        };
+        let mut inits = inbound.chunks().filter(|raw| raw.kind == kind::INIT);
+        inits.any(|raw| !is_proved(guard, raw))
     }
 
     fn listens(&self, inbound: &Inbound) -> bool {
@@ -471,6 +493,7 @@ impl Endpoint {
             config,
             random: self.random.fork(),
             mint: self.mint.clone(),
+            guard: None,
             local_port: cookie.local_port,
             remote_port: cookie.remote_port,
             local_address: set_up_address(&self.config, inbound, remote.ip()),

@@ -69,6 +69,12 @@ impl Parameters {
         &self.0
     }
 
+    /// The list with one parameter more, at its end.
+    #[must_use]
+    pub fn with(&self, parameter: &Parameter) -> Self {
+        ParametersBuilder(self.0.to_vec()).push(parameter).finish()
+    }
+
     /// The parameters in order. The iterator ends after the first error.
     pub fn iter(&self) -> impl Iterator<Item = Result<RawParameter, ParameterError>> + use<> {
         RawParameters { rest: self.0.clone() }

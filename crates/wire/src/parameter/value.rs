@@ -126,6 +126,8 @@ pub enum Parameter {
     AdaptationLayer(u32),
     /// 0x9A01, experimental: the sender tells paths to one address of the peer apart by the UDP port.
     PortPairsSupported,
+    /// 0x9A02, experimental: hashes of the INIT, which only a sender can make that knows a public key of the receiver.
+    KnownKeys(Bytes),
     /// 0xDA01, 0xDA02, experimental: requests for the pair of addresses that an earlier request added.
     Pair {
         /// The requested change.
@@ -211,6 +213,7 @@ impl Parameter {
             Self::AsconfSuccess { .. } => 0xC005,
             Self::AdaptationLayer(_) => 0xC006,
             Self::PortPairsSupported => 0x9A01,
+            Self::KnownKeys(_) => 0x9A02,
             Self::Pair { action, .. } => action.kind(),
             Self::Unknown(raw) => raw.kind,
         }
@@ -240,6 +243,7 @@ impl Parameter {
             0x8005 => return Some(Self::Padding(value)),
             key_management::KIND => return KeyManagement::from_value(value).map(Self::KeyManagement),
             0x8008 => return Some(Self::SupportedExtensions(value)),
+            0x9A02 => return Some(Self::KnownKeys(value)),
             13 => {
                 let (request, response, last_tsn) = (reader.u32()?, reader.u32()?, Tsn(reader.u32()?));
                 let streams = StreamList::from_bytes(reader.rest())?;
@@ -358,7 +362,8 @@ impl Parameter {
             | Self::Random(bytes)
             | Self::ChunkList(bytes)
             | Self::Padding(bytes)
-            | Self::SupportedExtensions(bytes) => out.extend_from_slice(bytes),
+            | Self::SupportedExtensions(bytes)
+            | Self::KnownKeys(bytes) => out.extend_from_slice(bytes),
             Self::KeyManagement(parameter) => out.extend_from_slice(parameter.value()),
             Self::SupportedAddressTypes(numbers) | Self::RequestedHmacs(numbers) => {
                 numbers

@@ -149,7 +149,7 @@ impl Route {
     async fn bind(&self, any: IpAddr) -> Result<Endpoint, BindError> {
         // An interface may appear later, and the association follows the addresses of this machine.
         let builder = anabranch_forward::endpoint(&self.limits).watch_interfaces(cfg!(target_os = "linux"));
-        let builder = builder.secure(self.tls.clone());
+        let builder = builder.secure(self.tls.clone()).silent_to_strangers();
         if self.paths.is_empty() {
             builder.bind((any, 0)).await
         } else {

@@ -88,7 +88,11 @@ impl ServerArgs {
 
     async fn bind(&self, limits: &Limits, tls: &TlsSettings) -> Result<Endpoint, Failure> {
         let port = self.udp_port.unwrap_or(DEFAULT_UDP_PORT);
-        let builder = || anabranch_forward::endpoint(limits).secure(tls.clone());
+        let builder = || {
+            anabranch_forward::endpoint(limits)
+                .secure(tls.clone())
+                .silent_to_strangers()
+        };
         let bind = |address: IpAddr| builder().bind((address, port));
         let bound = match self.bind {
             Some(address) => bind(address).await,

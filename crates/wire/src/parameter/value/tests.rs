@@ -160,6 +160,10 @@ fn parameters_of_dynamic_addresses() {
 #[test]
 fn parameters_of_port_pairs() {
     check(&[0x9A, 1, 0, 4], &Parameter::PortPairsSupported);
+    check(
+        &[0x9A, 2, 0, 6, 7, 8],
+        &Parameter::KnownKeys(Bytes::from_static(&[7, 8])),
+    );
     for (kind, action) in [(1, PairAction::Renew), (2, PairAction::Delete)] {
         check(
             &[0xDA, kind, 0, 12, 0, 0, 0, 9, 0, 0, 0, 2],
