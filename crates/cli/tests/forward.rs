@@ -354,6 +354,42 @@ fn each_key_has_places_of_its_own() {
     )]);
 }
 
+/// The command of a unit of the Debian package, with this program and these files in place of installed ones.
+fn of_unit(side: &str, credentials: &str) -> Vec<String> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd");
+    let unit = std::fs::read_to_string(format!("{folder}/anabranch-forward-{side}@.service")).unwrap();
+    let mut commands = unit
+        .lines()
+        .filter_map(|line| line.strip_prefix("ExecStart=/usr/bin/anabranch forward "));
+    let command = commands.next().unwrap().replace("%d", credentials);
+    command.split(' ').map(str::to_owned).collect()
+}
+
+#[test]
+fn the_units_run_both_sides() {
+    let (_target, target) = udp();
+    let start = |side: &str, config: String| {
+        let folder = directory(&format!("forward-unit-{side}"));
+        std::fs::write(folder.join("config"), config).unwrap();
+        std::fs::copy(key(side), folder.join("key")).unwrap();
+        let args = of_unit(side, folder.to_str().unwrap());
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        Side::start_with(&args, &[])
+    };
+    let allow = key("client.pub");
+    let mut server = start(
+        "server",
+        format!("bind = \"127.0.0.1\"\nudp-port = 0\nallow = [{allow:?}]\nallow-to = [\"{target}\"]\n"),
+    );
+    let port = server.event("listening")["udp_port"].to_string();
+    let peer = key("server.pub");
+    let mut client = start(
+        "client",
+        format!("host = \"127.0.0.1\"\nudp-port = {port}\npeer = [{peer:?}]\nudp = [\"0={target}\"]\n"),
+    );
+    assert_eq!(client.event("connected")["rules"][0]["problem"], Value::Null);
+}
+
 /// Both paths begin at loopback, one by its address and one by its interface.
 #[test]
 #[cfg(target_os = "linux")]

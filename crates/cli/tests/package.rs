@@ -244,6 +244,8 @@ fn a_debian_package_is_installed_and_removed() {
         "usr/share/bash-completion/completions/anabranch",
         "usr/share/zsh/vendor-completions/_anabranch",
         "usr/share/fish/vendor_completions.d/anabranch.fish",
+        "usr/lib/systemd/system/anabranch-forward-client@.service",
+        "usr/lib/systemd/system/anabranch-forward-server@.service",
         "usr/share/anabranch/anabranch.lua",
         "usr/share/doc/anabranch/copyright",
     ] {
