@@ -143,7 +143,7 @@ fn packets_of_no_association_are_not_answered() {
         tlvs: vec![1; 8].into(),
     });
     let strange = [
-        packet(5, &[heartbeat.clone()]),
+        packet(5, std::slice::from_ref(&heartbeat)),
         packet(5, &[Chunk::ShutdownAck]),
         packet(
             5,
