@@ -156,6 +156,8 @@ fn a_game_server_needs_nothing_but_the_deadline() {
             );
             assert_eq!(clients.maps, count * (5_000_000 / part) * part);
             assert!(shares.iter().all(|share| *share >= least), "{shares:?}");
+            // The queue that the map itself makes is no reason to send fewer copies.
+            assert!(count > 1 || copies > 1.65, "{copies}");
             // 1.25 times what it takes without copies: 9.1 and 28.5 s.
             assert!(loaded.as_secs_f64() < 11.9 * count as f64, "{loaded:?}");
         }
