@@ -163,6 +163,8 @@ class Extensions:
     dynamic_addresses: bool
     port_pairs: bool
     zero_checksum: bool
+    #: Packets are protected by DTLS chunks.
+    protection: bool
 
 
 @dataclass(frozen=True, kw_only=True)
