@@ -102,33 +102,45 @@ fn a_replayed_packet_changes_nothing_whatever_its_source() {
     assert!(pair.messages(Side::Z).is_empty() && pair.events(Side::Z).is_empty());
 }
 
-#[test]
-fn no_changed_bit_is_accepted() {
+/// A pair, and a protected packet of A that Z did not receive.
+fn with_packet_that_was_cut_off() -> (Pair, Packet) {
     let mut pair = after_messages();
     pair.cut(0, true);
     pair.send(Side::A, 1, "cut off");
     pair.run_ms(1);
     let packet = last_from(&pair, Side::A);
-    let anabranch_netsim::Payload::Sctp(bytes) = packet.payload.clone() else {
+    (pair, packet)
+}
+
+/// The bytes of the packet's SCTP packet.
+fn bytes_of(packet: &Packet) -> &Bytes {
+    let anabranch_netsim::Payload::Sctp(bytes) = &packet.payload else {
         panic!("SCTP");
     };
+    bytes
+}
+
+/// The packet with other bytes, and their checksum.
+fn changed(packet: &Packet, change: impl FnOnce(&mut [u8])) -> Packet {
+    let mut bytes = bytes_of(packet).to_vec();
+    change(&mut bytes);
+    bytes[8..12].fill(0);
+    let checksum = anabranch_wire::crc32c(&bytes);
+    bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
+    Packet {
+        payload: Bytes::from(bytes).into(),
+        ..packet.clone()
+    }
+}
+
+#[test]
+fn no_changed_bit_is_accepted() {
+    let (mut pair, packet) = with_packet_that_was_cut_off();
     let before = protection(&pair, Side::Z).packets_opened;
     // The header is not encrypted. Of the chunk header, the reserved bits, the pre-padding and the padding may be changed.
-    for bit in 8 * 17..8 * (bytes.len() - 3) {
-        let mut changed = bytes.to_vec();
-        changed[bit / 8] ^= 1 << (bit % 8);
-        changed[8..12].fill(0);
-        let checksum = anabranch_wire::crc32c(&changed);
-        changed[8..12].copy_from_slice(&checksum.to_le_bytes());
-        let payload = Bytes::from(changed).into();
-        inject(
-            &mut pair,
-            Side::Z,
-            Packet {
-                payload,
-                ..packet.clone()
-            },
-        );
+    for bit in 8 * 17..8 * (bytes_of(&packet).len() - 3) {
+        let flipped = changed(&packet, |bytes| bytes[bit / 8] ^= 1 << (bit % 8));
+        inject(&mut pair, Side::Z, flipped);
         assert_eq!(protection(&pair, Side::Z).packets_opened, before, "bit {bit}");
     }
     inject(&mut pair, Side::Z, packet);
@@ -209,29 +221,10 @@ fn a_restart_is_refused_and_told() {
 /// §5.4: without keys for restarts, a record with the R bit is discarded.
 #[test]
 fn a_record_with_the_restart_bit_is_discarded() {
-    let mut pair = after_messages();
-    pair.cut(0, true);
-    pair.send(Side::A, 1, "cut off");
-    pair.run_ms(1);
-    let packet = last_from(&pair, Side::A);
-    let anabranch_netsim::Payload::Sctp(bytes) = packet.payload.clone() else {
-        panic!("SCTP");
-    };
-    let mut changed = bytes.to_vec();
-    changed[13] |= 1;
-    changed[8..12].fill(0);
-    let checksum = anabranch_wire::crc32c(&changed);
-    changed[8..12].copy_from_slice(&checksum.to_le_bytes());
-    let payload = Bytes::from(changed).into();
+    let (mut pair, packet) = with_packet_that_was_cut_off();
     let before = protection(&pair, Side::Z).packets_opened;
-    inject(
-        &mut pair,
-        Side::Z,
-        Packet {
-            payload,
-            ..packet.clone()
-        },
-    );
+    let restarting = changed(&packet, |bytes| bytes[13] |= 1);
+    inject(&mut pair, Side::Z, restarting);
     assert_eq!(protection(&pair, Side::Z).packets_opened, before);
     inject(&mut pair, Side::Z, packet);
     assert_eq!(protection(&pair, Side::Z).packets_opened, before + 1);
@@ -396,27 +389,15 @@ fn a_key_that_failed_too_often_is_not_used() {
     pair.send(Side::A, 1, "message");
     pair.run_ms(100);
     let packet = last_from(&pair, Side::A);
-    let anabranch_netsim::Payload::Sctp(bytes) = packet.payload.clone() else {
-        panic!("SCTP");
-    };
     let epoch = 3;
     for number in 0..10_u8 {
-        let mut changed = bytes.to_vec();
-        let last = changed.len() - 5;
-        changed[last] ^= number + 1;
-        // Another sample gives another sequence number, so that the replay window does not spare the decryption.
-        changed[25] ^= number + 1;
-        changed[8..12].fill(0);
-        let checksum = anabranch_wire::crc32c(&changed);
-        changed[8..12].copy_from_slice(&checksum.to_le_bytes());
-        inject(
-            &mut pair,
-            Side::Z,
-            Packet {
-                payload: Bytes::from(changed).into(),
-                ..packet.clone()
-            },
-        );
+        let damaged = changed(&packet, |bytes| {
+            let last = bytes.len() - 5;
+            bytes[last] ^= number + 1;
+            // Another sample gives another sequence number, so that the replay window does not spare the decryption.
+            bytes[25] ^= number + 1;
+        });
+        inject(&mut pair, Side::Z, damaged);
     }
     assert_eq!(pair.association_mut(Side::Z).key_manager().usage(epoch).failed, 3);
     pair.messages(Side::Z);
