@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::standing_queue::INTERVAL;
 use crate::time::Timestamp;
 
 /// Data and copies take at most this share of the rate that a path carries.
@@ -13,7 +14,6 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_sec
 /// After a pause, copies take at first this part of what data takes, and twice as much after each interval without a queue, up to a limit
 /// beyond which there is none.
 const PARTS: (f64, f64) = (0.125, 4.0);
-const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The bytes that copies may take: data goes first, and copies take the rest. Where a queue stands the link is full: its packets are lost
 /// because of the load, and copies would add to it.

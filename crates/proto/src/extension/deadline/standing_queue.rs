@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::time::Timestamp;
 
 /// A queue stands if it did not run empty for so long.
-const INTERVAL: Duration = Duration::from_millis(100);
+pub(super) const INTERVAL: Duration = Duration::from_millis(100);
 /// The least number of round-trip times in an interval: a few may be long by chance.
 const LEAST_SAMPLES: u32 = 4;
 /// The shortest and the longest queue that counts, as a time. In between, a quarter of the round-trip time does.
