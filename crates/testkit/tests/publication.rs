@@ -46,17 +46,29 @@ fn every_published_crate_has_its_papers() {
         let name = folder.file_name().and_then(|name| name.to_str()).expect("a name");
         for field in ["license", "repository", "homepage", "documentation", "keywords"] {
             let line = format!("\n{field}.workspace = true\n");
-            assert!(manifest.contains(&line), "{name}: Cargo.toml takes `{field}` from the workspace");
+            assert!(
+                manifest.contains(&line),
+                "{name}: Cargo.toml takes `{field}` from the workspace"
+            );
         }
-        assert!(manifest.contains("\nreadme = \"README.md\"\n"), "{name}: Cargo.toml names its own README");
+        assert!(
+            manifest.contains("\nreadme = \"README.md\"\n"),
+            "{name}: Cargo.toml names its own README"
+        );
         let title = match name {
             "anabranch" => "# anabranch\n".to_owned(),
             name => format!("# anabranch-{name}\n"),
         };
-        assert!(read(folder.join("README.md")).starts_with(&title), "{name}: README.md is of this crate");
+        assert!(
+            read(folder.join("README.md")).starts_with(&title),
+            "{name}: README.md is of this crate"
+        );
         for license in ["LICENSE-MIT", "LICENSE-APACHE"] {
             let (own, shared) = (folder.join(license), root().join(license));
-            assert!(same_file(&own, &shared), "{name}: {license} is that of the project");
+            assert!(
+                same_file(&own, &shared),
+                "{name}: {license} is that of the project"
+            );
         }
     }
 }
@@ -80,11 +92,17 @@ fn the_placeholder_of_the_address_stands_where_the_page_says() {
 #[test]
 fn every_place_of_the_version_has_the_same() {
     let version_after = |text: &str, start: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(start)).expect(start);
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(start))
+            .expect(start);
         line.trim_matches(['"', ' ']).to_owned()
     };
     let version = version_after(&read(root().join("Cargo.toml")), "version = ");
-    assert_eq!(version_after(&read(root().join("CITATION.cff")), "version: "), version);
+    assert_eq!(
+        version_after(&read(root().join("CITATION.cff")), "version: "),
+        version
+    );
     let python = read(root().join("crates/python/Cargo.toml"));
     assert_eq!(version_after(&python, "version = "), version);
 }
