@@ -17,6 +17,7 @@ use crate::dscp;
 use crate::error::{RecvError, SendError, ShutdownError};
 use crate::into_message::IntoMessage;
 use crate::message::Message;
+use crate::receipt::Receipt;
 use crate::senders::Place;
 
 /// An association: a two-way connection with many streams of messages. Cheap to clone. Every method takes `&self`, so
@@ -59,13 +60,13 @@ impl Drop for Waiting<'_> {
 
 /// Gives a message to the core, for a task that waits at `place` or has just called. Tasks before it in the queue of its stream take
 /// free room first. If there is none, only the core knows whether abandoning a message of lower priority makes room.
-fn give(
+fn give<R>(
     state: &mut State,
     now: Timestamp,
     stream: StreamId,
     place: Option<Place>,
-    work: impl FnOnce(&mut State, Timestamp) -> Result<MessageId, CoreError>,
-) -> Result<MessageId, SendError> {
+    work: impl FnOnce(&mut State, Timestamp) -> Result<R, CoreError>,
+) -> Result<R, SendError> {
     let behind = match place {
         Some(place) => !state.senders.is_next(place),
         None => state.senders.has_any(stream),
@@ -75,9 +76,9 @@ fn give(
         return Err(SendError::BufferFull);
     }
     match work(state, now) {
-        Ok(id) => {
+        Ok(sent) => {
             state.dry = false;
-            Ok(id)
+            Ok(sent)
         }
         Err(CoreError::BufferFull) => Err(SendError::BufferFull),
         Err(CoreError::Closed) => match &state.closed {
@@ -134,6 +135,39 @@ impl Association {
         .await
     }
 
+    /// As [`Association::send_with`], and the receipt tells what becomes of the message: acknowledged, abandoned or failed.
+    ///
+    /// ```no_run
+    /// # async fn example(association: anabranch::Association) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use anabranch::SendOptions;
+    ///
+    /// let options = SendOptions::default().deadline(Duration::from_millis(100));
+    /// let receipt = association.send_with_receipt(1, "fire", options).await?;
+    /// if !receipt.delivered().await.is_acknowledged() {
+    ///     println!("the shot came too late");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    pub async fn send_with_receipt(
+        &self,
+        stream: impl Into<StreamId>,
+        message: impl IntoMessage,
+        options: SendOptions,
+    ) -> Result<Receipt, SendError> {
+        let (stream, message) = (stream.into(), message.into_message());
+        let options = options.confirm(true);
+        self.when_room(stream, |state, now| {
+            let id = state.core.send(now, stream, message.clone(), options)?;
+            Ok(state.receipts.issue(id))
+        })
+        .await
+    }
+
     /// Sends a message without waiting, if the stream has room in the send buffer and no other task waits for it.
     ///
     /// # Errors
@@ -171,11 +205,11 @@ impl Association {
     }
 
     /// Gives a message or a part to the core when the send buffer has room and this task is the next in the queue.
-    async fn when_room(
+    async fn when_room<R>(
         &self,
         stream: StreamId,
-        mut work: impl FnMut(&mut State, Timestamp) -> Result<MessageId, CoreError>,
-    ) -> Result<MessageId, SendError> {
+        mut work: impl FnMut(&mut State, Timestamp) -> Result<R, CoreError>,
+    ) -> Result<R, SendError> {
         // Without this call, a task that sends in a loop would never let other tasks run.
         tokio::task::consume_budget().await;
         let mut waiting: Option<Waiting<'_>> = None;
@@ -183,12 +217,12 @@ impl Association {
             let attempt = |state: &mut State, now| {
                 let place = waiting.as_ref().map(|waiting| waiting.place);
                 let answer = give(state, now, stream, place, &mut work);
-                let entered = (answer == Err(SendError::BufferFull) && place.is_none())
-                    .then(|| state.senders.enter(stream));
+                let full = matches!(answer, Err(SendError::BufferFull));
+                let entered = (full && place.is_none()).then(|| state.senders.enter(stream));
                 (answer, entered)
             };
             let (answer, entered) = self.shared().with_later(attempt);
-            if answer != Err(SendError::BufferFull) {
+            if !matches!(answer, Err(SendError::BufferFull)) {
                 return answer;
             }
             if let Some((place, notice)) = entered {

@@ -46,6 +46,7 @@ use crate::builder::EndpointBuilder;
 use crate::error::{BindError, ConnectError, RecvError, SendError, ShutdownError};
 use crate::into_message::IntoMessage;
 use crate::message::Message;
+use crate::receipt::Receipt;
 
 /// An endpoint whose calls block; otherwise [`crate::Endpoint`]. Cheap to clone.
 ///
@@ -212,6 +213,20 @@ impl Association {
     ) -> Result<MessageId, SendError> {
         self.runtime
             .block_on(self.inner.send_with(stream, message, options))
+    }
+
+    /// As [`crate::Association::send_with_receipt`]; [`Receipt::delivered_blocking`] waits for the answer.
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    pub fn send_with_receipt(
+        &self,
+        stream: impl Into<StreamId>,
+        message: impl IntoMessage,
+        options: SendOptions,
+    ) -> Result<Receipt, SendError> {
+        self.runtime
+            .block_on(self.inner.send_with_receipt(stream, message, options))
     }
 
     /// As [`crate::Association::recv`].

@@ -47,6 +47,7 @@
 //! * A message can be partially reliable (RFC 3758): [`SendOptions::reliability`] gives it a lifetime, a limit of
 //!   retransmissions or a priority, and [`Association::next_event`] reports abandoned messages ([`Event::Abandoned`]).
 //!   [`SendOptions::early_discard`] and [`SendOptions::discard_notice`] shorten the delay that losses cause.
+//! * [`Association::send_with_receipt`] tells what becomes of one message.
 //! * [`blocking`] has the same interface for programs without an async runtime.
 //! * [`EndpointBuilder::bind_socket`] takes any [`DatagramSocket`] in place of a socket of the system.
 //! * Cargo features: `futures` (default) makes [`StreamHandle`] a stream and a sink; `dtls` encrypts; `link` emulates slow and lossy links in
@@ -82,6 +83,7 @@ mod offload_socket;
 mod path_source;
 mod pool;
 mod readers;
+mod receipt;
 #[cfg(any(feature = "capture", feature = "qlog"))]
 mod record_file;
 #[cfg(target_os = "linux")]
@@ -107,18 +109,19 @@ pub use anabranch_proto::{
     RetransmissionPolicy,
 };
 pub use anabranch_proto::{
-    AddressError, AddressEvent, AddressForm, AddressTypes, AuthenticationConfig, AuthenticationEvent,
-    AuthenticationKeyError, AuthenticationStats, DynamicAddressConfig, HmacAlgorithm, SharedKey,
+    Acknowledged, Admission, AssociationState, AssociationStats, BufferConfig, Candidate, CloseReason,
+    Config, ConfigError, ConnectOptions, Counters, DiscardNotice, Dscp, DscpError, EcnCodepoint,
+    EcnPathStats, EcnState, Event, Extensions, HeartbeatConfig, InterleavingConfig, LossDetection,
+    LowerLayer, MessageId, MessagePart, NrSackConfig, PartialReliabilityConfig, PathHeartbeats, PathId,
+    PathMtu, PathPair, PathRequestError, PathSettings, PathState, PathStats, Payload, Ppid, ProtectionStats,
+    ReconfigurationConfig, ReconfigurationError, ReconfigurationEvent, ReconfigurationRequest,
+    ReconfigurationResult, RecoveryRules, Reliability, ResetDirection, RetransmissionConfig, RtoConfig,
+    SackConfig, SchedulerKind, SchedulingError, SendOptions, StreamConfig, StreamId, StreamSelection,
+    StreamStats, Undelivered,
 };
 pub use anabranch_proto::{
-    Admission, AssociationState, AssociationStats, BufferConfig, Candidate, CloseReason, Config, ConfigError,
-    ConnectOptions, Counters, DiscardNotice, Dscp, DscpError, EcnCodepoint, EcnPathStats, EcnState, Event,
-    Extensions, HeartbeatConfig, InterleavingConfig, LossDetection, LowerLayer, MessageId, MessagePart,
-    NrSackConfig, PartialReliabilityConfig, PathHeartbeats, PathId, PathMtu, PathPair, PathRequestError,
-    PathSettings, PathState, PathStats, Payload, Ppid, ProtectionStats, ReconfigurationConfig,
-    ReconfigurationError, ReconfigurationEvent, ReconfigurationRequest, ReconfigurationResult, RecoveryRules,
-    Reliability, ResetDirection, RetransmissionConfig, RtoConfig, SackConfig, SchedulerKind, SchedulingError,
-    SendOptions, StreamConfig, StreamId, StreamSelection, StreamStats, Undelivered,
+    AddressError, AddressEvent, AddressForm, AddressTypes, AuthenticationConfig, AuthenticationEvent,
+    AuthenticationKeyError, AuthenticationStats, DynamicAddressConfig, HmacAlgorithm, SharedKey,
 };
 #[cfg(feature = "tls")]
 pub use anabranch_tls::{
@@ -141,6 +144,7 @@ pub use linked_socket::LinkedSocket;
 pub use message::Message;
 pub use offload_socket::OffloadSocket;
 pub use path_source::{PathSource, PathSourceError};
+pub use receipt::{Delivery, Receipt};
 pub use stream::{ByteStream, StreamHandle};
 
 /// The registered UDP port of SCTP over UDP (RFC 6951 §4.1).

@@ -20,6 +20,7 @@ use crate::driver::State;
 use crate::error::{RecvError, SendError};
 use crate::into_message::IntoMessage;
 use crate::message::{Message, Next};
+use crate::receipt::Receipt;
 pub use io::ByteStream;
 
 /// One stream of an association: [`Association::stream`], [`Association::accept_stream`]. A stream has two directions, and each endpoint numbers
@@ -264,6 +265,21 @@ impl StreamHandle {
         options: SendOptions,
     ) -> Result<MessageId, SendError> {
         self.association.send_with(self.id, message, options).await
+    }
+
+    /// Sends a message with the options of this handle, and the receipt tells what becomes of it:
+    /// [`Association::send_with_receipt`].
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    pub async fn send_with_receipt(&self, message: impl IntoMessage) -> Result<Receipt, SendError> {
+        let Self {
+            association,
+            id,
+            options,
+            ..
+        } = self;
+        association.send_with_receipt(*id, message, *options).await
     }
 
     /// Sends a message if the stream has room, without waiting.

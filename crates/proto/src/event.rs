@@ -57,6 +57,8 @@ pub enum Event {
         /// Its state now.
         state: PathState,
     },
+    /// The peer has a message with [`crate::SendOptions::confirm`], and cannot renege on it.
+    Acknowledged(Acknowledged),
     /// A message that was not acknowledged before the association ended or restarted, or that was given to a stream which the peer did not
     /// accept (SEND FAILURE, RFC 9260 §11.2.2).
     Undelivered(Undelivered),
@@ -137,6 +139,17 @@ pub enum AuthenticationEvent {
     /// The peer does not support authenticated chunks (`SCTP_AUTH_NO_AUTH`), which
     /// [`crate::AuthenticationConfig::required`] allows: no chunk is authenticated.
     NotSupported,
+}
+
+/// A message that was acknowledged completely.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// The identifier that `send` returned.
+    pub message: MessageId,
+    /// The stream of the message.
+    pub stream: StreamId,
+    /// The application's number for the message: [`crate::SendOptions::context`].
+    pub context: u64,
 }
 
 /// A message that was not acknowledged.

@@ -88,7 +88,8 @@ pub use error::{
     SchedulingError, SendError,
 };
 pub use event::{
-    AddressEvent, AuthenticationEvent, CloseReason, EndpointEvent, Event, PathError, Reply, Undelivered,
+    Acknowledged, AddressEvent, AuthenticationEvent, CloseReason, EndpointEvent, Event, PathError, Reply,
+    Undelivered,
 };
 pub use extension::protection::{Agreement, FIRST_EPOCH, KeyLimits, KeyRole, KeyUsage, RecordKey};
 pub use icmp::{IcmpKind, IcmpMessage};

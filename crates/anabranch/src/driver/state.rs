@@ -12,6 +12,7 @@ use crate::error::RecvError;
 use crate::message::{Joiner, Message, Next};
 use crate::path_source::PathSource;
 use crate::readers::Readers;
+use crate::receipt::Receipts;
 use crate::senders::Senders;
 
 #[derive(Debug)]
@@ -29,6 +30,7 @@ pub(crate) struct State {
     pub(crate) joiner: Joiner,
     pub(crate) senders: Senders,
     pub(crate) readers: Readers,
+    pub(crate) receipts: Receipts,
     pub(crate) established: bool,
     /// The key management, if packets are encrypted: the application uses the association when both directions are.
     pub(crate) keys: Option<Keys>,
@@ -76,6 +78,7 @@ impl State {
             joiner: Joiner::default(),
             senders: Senders::default(),
             readers: Readers::default(),
+            receipts: Receipts::default(),
             established: false,
             keys,
             dry: true,
@@ -184,9 +187,13 @@ impl State {
                 self.closed.get_or_insert(reason);
                 self.senders.wake_all();
                 self.readers.wake_all();
+                self.receipts.clear();
                 (after.readable, after.changed) = (true, true);
             }
             event => {
+                if self.receipts.on_event(&event) {
+                    return;
+                }
                 if event == Event::Restarted {
                     self.joiner.clear();
                 }

@@ -195,6 +195,9 @@ impl Association {
         for undelivered in happened.abandoned.drain(..) {
             self.notices.tell(Event::Abandoned(undelivered));
         }
+        for acknowledged in happened.acknowledged.drain(..) {
+            self.notices.tell(Event::Acknowledged(acknowledged));
+        }
         for path in happened.changed.drain(..) {
             self.notices.tell_path(self.paths.path(path));
         }

@@ -94,6 +94,7 @@ impl Notices {
         let mut failed: Vec<_> = sent.map(|chunk| chunk.fragment.undelivered()).collect();
         failed.extend(sender.queue.drain().iter().map(UnsentMessage::undelivered));
         sender.buffer.clear();
+        sender.confirmations.clear();
         failed.sort_by_key(|undelivered| undelivered.message);
         failed.dedup_by_key(|undelivered| undelivered.message);
         for undelivered in failed {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::MessageId;
 use super::{Haste, Persistence};
-use crate::event::Undelivered;
+use crate::event::{Acknowledged, Undelivered};
 
 /// A fragment of a message that fits a packet.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub(crate) struct Fragment {
     pub(crate) beginning: bool,
     pub(crate) ending: bool,
     pub(crate) immediate: bool,
+    /// Whether the application learns of the acknowledgement ([`crate::SendOptions::confirm`]), and this fragment was not reported.
+    pub(crate) confirm: bool,
     /// When the message is abandoned.
     pub(crate) persistence: Persistence,
     pub(crate) haste: Haste,
@@ -44,6 +46,15 @@ impl Fragment {
             context: self.context,
             sent: true,
         }
+    }
+
+    /// The receiver has the fragment and cannot renege on it. Returns the report of that, once, if the application wants one.
+    pub(crate) fn take_confirmation(&mut self) -> Option<Acknowledged> {
+        core::mem::take(&mut self.confirm).then_some(Acknowledged {
+            message: self.message,
+            stream: self.stream,
+            context: self.context,
+        })
     }
 }
 

@@ -70,6 +70,8 @@ pub struct SendOptions {
     pub immediate: bool,
     /// Any number of the application, which is returned if the message is not acknowledged ([`crate::Undelivered::context`]).
     pub context: u64,
+    /// Whether [`crate::Event::Acknowledged`] reports that the peer has the message. Default false.
+    pub confirm: bool,
     /// How long after `send` the message is of use to the peer's application. A message with a deadline is worthless afterwards: it is neither
     /// sent nor retransmitted then, and the association sends as many copies of it as are needed that 99.9 % arrive in time, judging by
     /// the losses of its path in the last seconds: none on a path without losses, and none where a retransmission is in time. Replaces
@@ -102,6 +104,7 @@ setters!(SendOptions {
     unordered: bool,
     immediate: bool,
     context: u64,
+    confirm: bool,
     reliability: Reliability,
     early_discard: impl Into<Option<bool>>,
     discard_notice: impl Into<Option<DiscardNotice>>,

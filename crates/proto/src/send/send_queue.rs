@@ -339,6 +339,7 @@ impl SendQueue {
             beginning,
             ending,
             immediate: message.immediate && ending,
+            confirm: message.confirm,
             persistence: message.persistence,
             haste: message.haste,
         };
@@ -532,6 +533,7 @@ impl SendQueue {
             beginning: false,
             ending: true,
             immediate: false,
+            confirm: false,
             persistence: Persistence::Reliable,
             haste: Haste::default(),
             wire_len: 0,

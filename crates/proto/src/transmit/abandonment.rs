@@ -107,6 +107,7 @@ impl Sender {
         } else {
             cx.counters.abandoned_unsent += 1;
         }
+        self.confirmations.forget(undelivered.message);
         self.happened.abandoned.push(undelivered);
     }
 

@@ -8,6 +8,7 @@ use anabranch_wire::chunk::{CoopSack, NrSack, Sack, TsnList};
 
 use super::{Cx, Sender};
 use crate::controller::{Controller, Coupling, Reduction, Report};
+use crate::event::Acknowledged;
 use crate::negotiation::Capabilities;
 use crate::path::{PathId, Paths};
 use crate::recovery::{AckOutcome, AckReport, Answer, InvalidAck, Listing, PathOutcome, Phase, normalise};
@@ -165,6 +166,7 @@ impl Sender {
                 let reopened = self.window.on_ack(a_rwnd, moved, newly_acked, in_flight);
                 self.apply_outcome(cx, outcome);
                 self.queue.on_arrived(cx.now, &outcome.arrived);
+                self.confirm(&mut outcome.confirmed);
                 self.after_acknowledgement(cx, &outcome.abandoned);
                 self.on_window_update(cx);
                 if reopened {
@@ -177,6 +179,15 @@ impl Sender {
                 self.happened.violation = Some("an acknowledgement of what was never sent");
             }
         }
+    }
+
+    /// Messages of which the receiver now has all fragments, if the application wants to learn of that.
+    fn confirm(&mut self, confirmed: &mut Vec<Acknowledged>) {
+        let confirmations = &mut self.confirmations;
+        let whole = confirmed
+            .drain(..)
+            .filter(|one| confirmations.on_acknowledged(one));
+        self.happened.acknowledged.extend(whole);
     }
 
     /// Updates timers, RTT and window of each path.

@@ -8,6 +8,7 @@
 mod abandonment;
 mod acknowledgement;
 mod assemble;
+mod confirmations;
 mod congestion_echo;
 mod eligibility;
 mod in_time;
@@ -23,6 +24,7 @@ use anabranch_wire::chunk::GapAckBlock;
 use anabranch_wire::packet::CommonHeader;
 use anabranch_wire::{StreamId, Tsn};
 
+use self::confirmations::Confirmations;
 pub(crate) use assemble::write_packet;
 pub(crate) use peer_window::PeerWindow;
 
@@ -31,7 +33,7 @@ use crate::config::Config;
 use crate::control::ControlQueue;
 use crate::dscp::Dscp;
 use crate::ecn::EcnCodepoint;
-use crate::event::Undelivered;
+use crate::event::{Acknowledged, Undelivered};
 use crate::extension::ControlSources;
 use crate::extension::auth::Signer;
 use crate::extension::early_copies::PlannedCopies;
@@ -112,6 +114,8 @@ pub(crate) struct Assembler<'a> {
 pub(crate) struct Happened {
     /// Messages that were abandoned.
     pub(crate) abandoned: Vec<Undelivered>,
+    /// Messages that were acknowledged, and whose application wants to learn of that.
+    pub(crate) acknowledged: Vec<Acknowledged>,
     /// Paths whose state changed.
     pub(crate) changed: Vec<PathId>,
     /// The peer acknowledged data: the association's error counter is reset (§8.1).
@@ -123,7 +127,10 @@ pub(crate) struct Happened {
 impl Happened {
     /// Whether there are such events.
     fn concerns_others(&self) -> bool {
-        !self.abandoned.is_empty() || !self.changed.is_empty() || self.violation.is_some()
+        !self.abandoned.is_empty()
+            || !self.acknowledged.is_empty()
+            || !self.changed.is_empty()
+            || self.violation.is_some()
     }
 }
 
@@ -144,6 +151,7 @@ pub(crate) struct Sender {
     policy: AbandonPolicy,
     sources: ControlSources,
     copies: PlannedCopies,
+    pub(crate) confirmations: Confirmations,
     /// Whether a message with a deadline was sent.
     pub(crate) serves_deadlines: bool,
     pub(crate) happened: Happened,
@@ -173,6 +181,7 @@ impl Sender {
             policy: AbandonPolicy::default(),
             sources: ControlSources::new(config),
             copies: PlannedCopies::default(),
+            confirmations: Confirmations::default(),
             serves_deadlines: false,
             happened: Happened::default(),
             found_nothing: false,

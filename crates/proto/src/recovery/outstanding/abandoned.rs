@@ -259,6 +259,7 @@ impl Outstanding {
             for index in newly.first..=newly.last {
                 let chunk = &mut self.chunks[(index - self.base) as usize];
                 chunk.state = ChunkState::Kept;
+                outcome.confirmed.extend(chunk.fragment.take_confirmation());
                 outcome.freed_early += chunk.free(&mut self.retained);
             }
         }

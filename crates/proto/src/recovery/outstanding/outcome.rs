@@ -3,6 +3,7 @@
 use anabranch_wire::StreamId;
 
 use super::Chunk;
+use crate::event::Acknowledged;
 use crate::path::{PathId, SendNo};
 use crate::recovery::episode::Phase;
 use crate::time::Timestamp;
@@ -89,6 +90,8 @@ pub(crate) struct AckOutcome {
     pub(crate) freed_early: usize,
     /// Messages whose end was acknowledged for the first time: their streams, and when the end was sent first.
     pub(crate) arrived: Vec<(StreamId, Timestamp)>,
+    /// Fragments that the receiver has and cannot renege on, of messages whose application wants to learn of that.
+    pub(crate) confirmed: Vec<Acknowledged>,
     /// Chunks whose loss is disproved: the acknowledgement came before the retransmission, or sooner than one round-trip time after it.
     pub(crate) disproved: Vec<u64>,
     /// Transmissions in flight of abandoned chunks that FORWARD-TSN passed: it is unknown whether they arrived.
@@ -121,6 +124,7 @@ impl AckOutcome {
             contradicts,
             freed_early,
             arrived,
+            confirmed,
             disproved,
             skipped,
             lost,
@@ -133,6 +137,7 @@ impl AckOutcome {
         *copies_unnecessary = 0;
         abandoned.clear();
         arrived.clear();
+        confirmed.clear();
         disproved.clear();
         skipped.clear();
         lost.clear();

@@ -24,6 +24,7 @@ pub(super) struct Message {
     pub(super) ppid: Ppid,
     pub(super) unordered: bool,
     pub(super) immediate: bool,
+    pub(super) confirm: bool,
     /// The path that the application named.
     pub(super) path: Option<PathId>,
     /// Whether the last part was given.
@@ -54,6 +55,7 @@ impl Message {
             ppid: options.ppid,
             unordered: options.unordered,
             immediate: options.immediate || options.deadline.is_some(),
+            confirm: options.confirm,
             path: options.path,
             complete,
             begun: false,

@@ -163,6 +163,9 @@ impl Sender {
         // flight, with a shutdown that waits for the last chunk, or with a probe timeout (RFC 8985 §7.2) that runs since the last chunk.
         let asks = cx.state != AssociationState::Established || self.outstanding.uses_rack();
         let immediate = path.needs_ack_at_once(fragment.persistence) || (asks && self.queue.is_empty());
+        if fragment.confirm {
+            self.confirmations.on_sent(&fragment);
+        }
         let index = self.outstanding.push(fragment, path, cx.now);
         path.on_data_sent(cx.now, size, len);
         let sequence = self.outstanding.chunk(index).sequence;
