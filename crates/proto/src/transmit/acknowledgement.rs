@@ -166,7 +166,9 @@ impl Sender {
                 let reopened = self.window.on_ack(a_rwnd, moved, newly_acked, in_flight);
                 self.apply_outcome(cx, outcome);
                 self.queue.on_arrived(cx.now, &outcome.arrived);
-                self.confirm(&mut outcome.confirmed);
+                if !outcome.confirmed.is_empty() {
+                    self.confirm(&mut outcome.confirmed);
+                }
                 self.after_acknowledgement(cx, &outcome.abandoned);
                 self.on_window_update(cx);
                 if reopened {
@@ -182,6 +184,7 @@ impl Sender {
     }
 
     /// Messages of which the receiver now has all fragments, if the application wants to learn of that.
+    #[cold]
     fn confirm(&mut self, confirmed: &mut Vec<Acknowledged>) {
         let confirmations = &mut self.confirmations;
         let whole = confirmed

@@ -196,7 +196,9 @@ impl Outstanding {
             self.retained.free(chunk.fragment.stream, len);
             self.abandoned -= usize::from(chunk.abandoned);
             self.hasty -= usize::from(chunk.fragment.haste.early_discard);
-            outcome.confirmed.extend(chunk.fragment.take_confirmation());
+            if chunk.fragment.confirm {
+                outcome.confirmed.extend(chunk.fragment.take_confirmation());
+            }
             if chunk.state.is_acked() {
                 self.held -= chunk.fragment.wire_len();
             } else {
