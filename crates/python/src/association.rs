@@ -1,8 +1,8 @@
 //! Associations, handles of their streams, and messages.
 
 use anabranch::{
-    Association as RustAssociation, Bytes, PathId, ResetDirection, SendOptions, StreamHandle, StreamId,
-    StreamSelection,
+    Association as RustAssociation, Bytes, Delivery, PathId, ResetDirection, SendOptions, StreamHandle,
+    StreamId, StreamSelection,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyByteArrayMethods, PyBytes, PyDict, PyString};
@@ -83,6 +83,16 @@ fn options(options: Option<&Options>) -> SendOptions {
 /// The answer of `send`: the number of the message.
 fn number(py: Python<'_>, id: anabranch::MessageId) -> PyResult<Py<PyAny>> {
     Ok(id.0.into_pyobject(py)?.into_any().unbind())
+}
+
+/// The fate of a message.
+fn delivery(py: Python<'_>, delivery: Delivery) -> PyResult<Py<PyAny>> {
+    let name = match delivery {
+        Delivery::Acknowledged => "acknowledged",
+        Delivery::Abandoned { .. } => "abandoned",
+        _ => "failed",
+    };
+    Ok(name.into_pyobject(py)?.into_any().unbind())
 }
 
 /// An association.
@@ -290,6 +300,16 @@ impl Stream {
     fn send(&self, py: Python<'_>, message: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let (handle, message) = (self.handle.get()?.clone(), data(message)?);
         begin(py, async move { handle.send(message).await }, number)
+    }
+
+    /// Sends a message and waits for its fate.
+    fn deliver(&self, py: Python<'_>, message: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let (handle, message) = (self.handle.get()?.clone(), data(message)?);
+        let fate = async move {
+            let receipt = handle.send_with_receipt(message).await?;
+            Ok::<_, anabranch::SendError>(receipt.delivered().await)
+        };
+        begin(py, fate, delivery)
     }
 
     fn try_send(&self, message: &Bound<'_, PyAny>) -> PyResult<u64> {

@@ -155,6 +155,14 @@ async def test_streams_have_messages_of_their_own() -> None:
         await client.stream(9).buffered_amount_low()
 
 
+async def test_a_stream_tells_the_fate_of_a_message() -> None:
+    async with pair() as (client, server):
+        assert await client.stream(1).deliver("hello") == "acknowledged"
+        assert await client.stream(1, lifetime=0).deliver("late") == "abandoned"
+        message = await server.recv()
+        assert message is not None and message.data == b"hello"
+
+
 async def _first(stream: anabranch.Stream) -> AsyncIterator[anabranch.Message]:
     async for message in stream:
         yield message

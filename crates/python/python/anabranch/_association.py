@@ -12,7 +12,7 @@ from anabranch._incoming import Incoming
 from anabranch._loop import fair, finish
 from anabranch._native import Certificate, Message
 from anabranch._times import Time, seconds
-from anabranch._types import EVENTS, AssociationStats, Event, PathStats, Settings, StreamStats
+from anabranch._types import EVENTS, AssociationStats, Delivery, Event, PathStats, Settings, StreamStats
 
 #: What `send` accepts. Text is sent as UTF-8.
 Data = bytes | bytearray | memoryview | str
@@ -77,6 +77,15 @@ class Stream(Incoming[Message]):
         """
         await fair()
         return await finish(self._native.send(message))
+
+    async def deliver(self, message: Data) -> Delivery:
+        """Sends a message with the options of the handle, and waits for its fate.
+
+        `acknowledged`: the peer has the whole message. `abandoned`: its deadline, lifetime or limit of retransmissions has passed. `failed`:
+        the association ended before. If the task is cancelled, the message may have been accepted.
+        """
+        await fair()
+        return await finish(self._native.deliver(message))
 
     def try_send(self, message: Data) -> int:
         """Sends a message without waiting. Raises `BufferFullError` if the stream has no room."""

@@ -17,6 +17,8 @@ Scheduler = Literal[
     "fair_bandwidth",
     "weighted_fair_queueing",
 ]
+#: The fate of a message.
+Delivery = Literal["acknowledged", "abandoned", "failed"]
 PathState = Literal["unconfirmed", "active", "potentially_failed", "inactive"]
 
 
