@@ -358,6 +358,34 @@ fn a_port_that_was_moved_by_somebody_else_is_left_again() {
     }
 }
 
+// A → DATA → Z; M reads Z's SACK, and replays it from another UDP port before it arrives
+// A → DATA → M's port; A → DATA (T3-rtx) → Z
+/// RFC 6951 §5.4: an answer that arrives from another UDP port than the one that was asked may be replayed. The former port is still tried
+/// when the new one does not answer.
+#[test]
+fn an_answer_from_a_port_that_was_not_asked_does_not_replace_the_former_port() {
+    let mut script = Script::new(quiet(), 1);
+    script.set_up();
+    let own = script.remote.port();
+    let send = |script: &mut Script| {
+        script.act(|association, now| {
+            association
+                .send(now, StreamId(0), "message".into(), SendOptions::default())
+                .expect("send");
+        });
+    };
+    send(&mut script);
+    assert_eq!(script.expect().destination.port(), own);
+    script.remote.set_port(own + 1);
+    let acknowledged = sack(script.endpoint_tsn);
+    script.send(&[acknowledged]);
+    send(&mut script);
+    for expected in [own + 1, own, own + 1, own] {
+        assert_eq!(script.expect().destination.port(), expected);
+        script.advance_to_timeout();
+    }
+}
+
 // A → DATA → Z's port; the translator gives Z another port
 // Z → HEARTBEAT (from the new port) → A, before each T3-rtx
 // A → DATA (T3-rtx) → Z's new port

@@ -73,9 +73,12 @@ impl Route {
         };
     }
 
-    /// The last packet received on this path answered this endpoint.
+    /// The last packet received on this path answered this endpoint. Its port is the peer's only if the question went there: an attacker
+    /// that has read the answer may be faster than the peer.
     pub(super) fn on_answer(&mut self) {
-        self.ports.answered = self.ports.arrived;
+        if self.ports.arrived == self.ports.asked {
+            self.ports.answered = self.ports.arrived;
+        }
     }
 
     /// No answer arrived: uses the port of the last answer and the port of the last packet alternately. A port to which nothing has gone that

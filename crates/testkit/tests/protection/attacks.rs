@@ -5,7 +5,7 @@ use anabranch_proto::{AssociationState, CloseReason, Config, Event, KeyLimits, T
 use anabranch_testkit::{Pair, Setup, Side, packet_of, protect, with};
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{Abort, Chunk, Data, ForwardTsn, kind};
-use anabranch_wire::packet::CommonHeader;
+use anabranch_wire::packet::{CommonHeader, Packet as SctpPacket};
 use anabranch_wire::{Ppid, Ssn, StreamId};
 use bytes::Bytes;
 
@@ -318,6 +318,36 @@ fn a_forged_chunk_is_told_by_the_endpoint_that_received_it() {
         };
         assert!(why.contains("forged"), "{why}");
     }
+}
+
+// A → DATA (the last message of the client) → Z, lost; M → the same packet from another UDP port → Z
+// Z → DTLS → M's port; Z → DTLS (T3-rtx) → A
+/// The server enforces protection when the last message of the client has arrived, and the client retransmits it in clear until it has the
+/// answer. So nothing that counts arrives from the client's port: the server tries that port again by itself.
+#[test]
+fn a_replay_from_another_port_does_not_stop_the_keys() {
+    let mut pair = Setup::new(9).config(config()).path(link()).build();
+    pair.network.keep_records(100);
+    pair.begin();
+    let limit = pair.now() + 10_000 * MS;
+    assert!(pair.run_to(limit, |pair| pair.talker(Side::Z).keys.messages.len() == 1));
+    let there = pair.links(0).0;
+    pair.network.cut(there, true);
+    assert!(pair.run_to(limit, |pair| pair.talker(Side::A).keys.messages.len() == 1));
+    let mut packet = last_from(&pair, Side::A);
+    let types: Vec<_> = SctpPacket::parse(bytes_of(&packet).clone())
+        .expect("the checksum is right")
+        .chunks()
+        .map(|raw| raw.expect("a chunk").kind)
+        .collect();
+    assert!(types.contains(&kind::DATA), "{types:?}");
+    packet.source.set_port(4242);
+    inject(&mut pair, Side::Z, packet);
+    assert_eq!(pair.talker(Side::Z).keys.messages.len(), 2);
+    assert_eq!(pair.association(Side::Z).remote_address().port(), 4242);
+    pair.network.cut(there, false);
+    pair.run_ms(5_000);
+    assert!(is_protected(&pair));
 }
 
 /// Chunks that change streams or skip data are ignored in clear, and so is the loss of data that they pretend.
