@@ -192,6 +192,64 @@ fn an_old_cookie_does_not_restart() {
     assert_eq!(script.association().counters().restarts, 2);
 }
 
+// Z ↔ A: set-up (COOKIE ECHO recorded); Z → ABORT → A
+// M → COOKIE ECHO (from Z's address and another UDP port) → A; A → ABORT → M's port
+/// §5.3.1: an association that ended is not set up again with its tag. Its cookie may be valid, and an attacker could replay its data too. Z
+/// may have missed an ABORT, and is told.
+#[test]
+fn an_association_that_ended_does_not_begin_again() {
+    let mut script = Script::new(quiet(), 1);
+    // The peer asked for the longest lifetime of its cookie.
+    let mut wish = ParametersBuilder::new();
+    wish = wish.push(&Parameter::CookiePreservative { increment_ms: 60_000 });
+    let tag = script.tag.0;
+    let ack = init(&mut script, tag, wish.finish());
+    let packet = script.packet(ack.initiate_tag, &echo(&ack));
+    script.send_raw(packet.clone());
+    assert_eq!(script.expect_chunk(), Chunk::CookieAck);
+    let abort = Chunk::Abort(Abort {
+        reflected_tag: false,
+        causes: Causes::empty(),
+    });
+    script.send_tagged(ack.initiate_tag, std::slice::from_ref(&abort));
+    script.events();
+    let heartbeat = Chunk::Heartbeat(Heartbeat {
+        tlvs: Bytes::from_static(b"\0\x01\0\x08yoho"),
+    });
+    let own = script.remote.port();
+    for port in [own, own + 1] {
+        script.advance(55 * SECOND);
+        // The endpoint looks for associations to forget when a packet out of the blue arrives.
+        script.send_tagged(ack.initiate_tag, std::slice::from_ref(&heartbeat));
+        script.skip_answers();
+        script.remote.set_port(port);
+        script.send_raw(packet.clone());
+        let answer = script.expect();
+        assert_eq!(
+            (answer.destination.port(), answer.header.verification_tag),
+            (port, script.tag)
+        );
+        assert_eq!(answer.only(), abort);
+        assert_eq!(script.host_mut().association_ids().count(), 1);
+    }
+}
+
+// Z ↔ A: set-up (COOKIE ECHO 1 recorded); Z restarts: INIT, COOKIE ECHO 2 → A
+// M → COOKIE ECHO 1 (from Z's address and another UDP port) → A
+/// §5.3.1: the tag that an association had before a restart sets up no second association beside it, which could deliver data from before
+/// the restart.
+#[test]
+fn a_cookie_from_before_a_restart_begins_no_association() {
+    let mut script = Script::new(quiet(), 1);
+    script.set_up();
+    let former = restart(&mut script, 0x5001);
+    restart(&mut script, 0x5002);
+    script.remote.set_port(script.remote.port() + 1);
+    script.send_raw(former);
+    script.expect_silence();
+    assert_eq!(script.host_mut().association_ids().count(), 1);
+}
+
 // Z (two addresses) restarts with one of its addresses
 // Y → INIT (from the other address, the same ports) → A
 // A → INIT ACK → Y

@@ -96,11 +96,11 @@ impl Endpoint {
     pub fn new(config: Config, seed: [u8; 32]) -> Result<Self, EndpointError> {
         config.validate()?;
         let mut random = Random::from_seed(seed);
+        let mint = CookieMint::new(random.bytes(), config.cookie_lifetime);
         Ok(Self {
-            mint: CookieMint::new(random.bytes(), config.cookie_lifetime),
-            // A peer retransmits after RTO.Max at the latest. While its cookie is valid, a late COOKIE ECHO could set up the association
-            // again.
-            ended: Ended::new(config.rto.max.max(config.cookie_lifetime)),
+            // A peer retransmits after RTO.Max at the latest. While its cookie is valid, a COOKIE ECHO could set up the association again.
+            ended: Ended::new(config.rto.max.max(mint.longest_lifetime())),
+            mint,
             config: Arc::new(config),
             random,
             listening: BTreeSet::new(),
@@ -161,7 +161,7 @@ impl Endpoint {
     /// driver that leaves some packets to other programs passes packets with such a tag to this endpoint.
     #[must_use]
     pub fn ended_in_order(&self, tag: VerificationTag) -> bool {
-        self.ended.has_tag(tag)
+        self.ended.was_shut_down(tag)
     }
 
     /// Begins an association with the endpoint at `remote` (address and UDP port; port 0 without encapsulation) and
@@ -458,8 +458,11 @@ impl Endpoint {
             }
         };
         let listed = cookie.addresses.contains(&inbound.remote.ip());
-        if !listed || self.has_tag(cookie.local_tag) || admission == CookieAdmission::Refused {
+        if !listed || admission == CookieAdmission::Refused {
             return Handling::Done;
+        }
+        if self.has_tag(cookie.local_tag) {
+            return self.answer_used_cookie(inbound, &cookie);
         }
         // The port is not listened on any more since the INIT.
         if !self.listens(inbound) {
@@ -503,11 +506,23 @@ impl Endpoint {
         Handling::Accept(id, Box::new(association))
     }
 
+    /// The answer to a cookie that has set up an association before: a new association has a new tag (§5.3.1). A peer that waits for its
+    /// COOKIE ACK may have missed the ABORT that ended the association, and is told again.
+    fn answer_used_cookie(&self, inbound: &Inbound, cookie: &StateCookie) -> Handling {
+        let tag = cookie.local_tag;
+        let is_over = !self.table.has_tag(tag) && !self.ended.was_shut_down(tag);
+        if is_over && !self.table.has_peer(&Peer::of(inbound)) {
+            return Handling::Reply(refuse(inbound, cookie.peer_tag, &[]));
+        }
+        Handling::Done
+    }
+
     /// Handles an event of an association of this endpoint.
     pub fn handle_event(&mut self, now: Timestamp, id: AssociationId, event: EndpointEvent) {
         match event {
             EndpointEvent::PeerRestarted { local_tag, remote } => {
-                self.table.restart(id, local_tag, remote.ip(), remote.port());
+                let former = self.table.restart(id, local_tag, remote.ip(), remote.port());
+                former.into_iter().for_each(|tag| self.ended.retire(now, tag));
             }
             EndpointEvent::PeerAddressAdded(address) => {
                 self.table.add_address(id, address.ip(), address.port())
@@ -516,11 +531,13 @@ impl Endpoint {
             EndpointEvent::PeerPorts(remotes) => self.table.set_ports(id, &remotes),
             EndpointEvent::PeerAddressDenied(address) => self.table.release_address(id, address.ip()),
             EndpointEvent::Closed => {
-                self.table.remove(id);
+                if let Some((tag, _)) = self.table.remove(id) {
+                    self.ended.retire(now, tag);
+                }
             }
             EndpointEvent::ShutDown { peer_tag } => {
                 if let Some((tag, peers)) = self.table.remove(id) {
-                    self.ended.insert(now, tag, peers, peer_tag);
+                    self.ended.on_shutdown(now, tag, peers, peer_tag);
                 }
             }
         }
@@ -540,7 +557,7 @@ impl Endpoint {
         id
     }
 
-    /// Whether an association of this endpoint has this tag, or had it and ended by a graceful shutdown a short time ago.
+    /// Whether an association of this endpoint has this tag, or had it a short time ago.
     fn has_tag(&self, tag: VerificationTag) -> bool {
         self.table.has_tag(tag) || self.ended.has_tag(tag)
     }

@@ -201,21 +201,26 @@ impl Table {
     }
 
     /// The peer restarted: its association has another tag, and keeps only this address. Addresses that the peer no longer lists may belong
-    /// to other hosts.
+    /// to other hosts. Returns the former tag.
     pub(super) fn restart(
         &mut self,
         id: AssociationId,
         tag: VerificationTag,
         address: IpAddr,
         udp_port: u16,
-    ) {
-        let before = self.tags.get(&id).copied();
-        let zero_checksum = before.and_then(|tag| self.accepts_zero_checksum(tag));
-        let removed = self.remove(id);
-        if let Some(first) = removed.and_then(|(_, peers)| peers.first().copied()) {
-            let peer = (Peer { address, ..first }, udp_port);
-            self.insert(id, tag, peer, zero_checksum.unwrap_or_default());
-        }
+    ) -> Option<VerificationTag> {
+        let before = *self.tags.get(&id)?;
+        let zero_checksum = self.accepts_zero_checksum(before);
+        let (_, peers) = self.remove(id)?;
+        let peer = (
+            Peer {
+                address,
+                ..*peers.first()?
+            },
+            udp_port,
+        );
+        self.insert(id, tag, peer, zero_checksum.unwrap_or_default());
+        Some(before)
     }
 
     /// Packets from this address with the tag of the association now belong to it, even if another association listed the address

@@ -126,6 +126,11 @@ impl CookieMint {
         self.lifetime + preservative.min(self.lifetime)
     }
 
+    /// How long a cookie is valid at most.
+    pub(crate) fn longest_lifetime(&self) -> Duration {
+        self.lifetime_for(Duration::MAX)
+    }
+
     fn turn(&mut self, now: Timestamp) {
         let period = now.0
             / u64::try_from(self.period_length.as_nanos())
