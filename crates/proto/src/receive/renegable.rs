@@ -46,6 +46,7 @@ impl Renegable {
     }
 
     /// Adds a run that is stored in this place.
+    #[inline]
     pub(super) fn add_at(&mut self, run: Run, place: Place) {
         if self.enabled {
             self.tsns.insert(run);

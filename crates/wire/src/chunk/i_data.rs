@@ -54,11 +54,13 @@ impl IData {
     ///
     /// # Errors
     /// The chunk is too short or has no user data.
+    #[inline]
     pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
         Self::read(Reader::new(raw.value()), raw.flags).ok_or(ChunkError::Length { kind: kind::I_DATA })?
     }
 
     /// Decodes the fields from the TSN on; `None` if the bytes are too few for them.
+    #[inline]
     pub(super) fn read(mut reader: Reader, chunk_flags: u8) -> Option<Result<Self, ChunkError>> {
         let tsn = Tsn(reader.u32()?);
         let stream = StreamId(reader.u16()?);
@@ -127,11 +129,13 @@ pub struct IDataWriter<'a> {
 }
 
 impl IDataWriter<'_> {
+    #[inline]
     pub(super) fn flags(&self) -> u8 {
         flags(self.immediate, self.unordered, self.beginning, self.ending)
     }
 
     /// The fields between the chunk header and the user data.
+    #[inline]
     pub(super) fn fields(&self) -> [u8; FIELDS_LEN] {
         let mut fields = [0; FIELDS_LEN];
         fields[0..4].copy_from_slice(&self.tsn.0.to_be_bytes());
@@ -148,6 +152,7 @@ impl EncodeChunk for IDataWriter<'_> {
         IData::HEADER_LEN + self.payload.len()
     }
 
+    #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
         let mut header = [0; IData::HEADER_LEN];
         header[0] = kind::I_DATA;

@@ -120,6 +120,7 @@ impl Interleaved {
     }
 
     /// Stores a fragment, which already counts in the receive window.
+    #[inline]
     pub(super) fn on_fragment(
         &mut self,
         tsn: ExtendedTsn,
@@ -127,14 +128,13 @@ impl Interleaved {
         tracker: &TsnTracker,
         out: &mut Outlet<'_>,
     ) -> Verdict {
-        let order = self.order(fragment.stream);
+        let order = Self::used(&mut self.streams, &mut self.used, fragment.stream);
         let key = Key {
             stream: fragment.stream,
             unordered: fragment.unordered,
             generation: order.generation,
             mid: fragment.sequence,
         };
-        let order = self.streams.touch(key.stream);
         let is_past = if key.unordered {
             order
                 .passed
@@ -142,24 +142,39 @@ impl Interleaved {
         } else {
             Mid(key.mid).is_before(Mid(order.next))
         };
-        let load = Load::of(&fragment);
         if is_past {
-            out.window.release(load);
+            out.window.release(Load::of(&fragment));
             return Verdict::Late;
         }
         let whole = fragment.beginning && fragment.ending;
         if whole && (key.unordered || key.mid == order.next) {
-            if self.messages.contains_key(&key) || self.in_parts.contains_key(&key) {
+            let holds = !(self.messages.is_empty() && self.in_parts.is_empty());
+            if holds && (self.messages.contains_key(&key) || self.in_parts.contains_key(&key)) {
                 return Verdict::Violation("an unfragmented message has the MID of an incomplete message");
             }
             let number = out.number();
             out.ready.push(Ready::Message(Held::whole(tsn, fragment, number)));
             if !key.unordered {
                 order.next = order.next.wrapping_add(1);
-                self.go_on(key.stream, out);
+                if holds || !self.skipped.is_empty() {
+                    self.go_on(key.stream, out);
+                }
             }
             return Verdict::Accepted;
         }
+        self.on_part(key, tsn, fragment, tracker, out)
+    }
+
+    /// A fragment, or a message that waits for its turn.
+    fn on_part(
+        &mut self,
+        key: Key,
+        tsn: ExtendedTsn,
+        fragment: Fragment,
+        tracker: &TsnTracker,
+        out: &mut Outlet<'_>,
+    ) -> Verdict {
+        let load = Load::of(&fragment);
         let message = match self.in_parts.get_mut(&key) {
             Some(message) => message,
             None => self.messages.entry(key).or_default(),
@@ -169,16 +184,25 @@ impl Interleaved {
             Ok(fsn) => out.renegable.add_at(Run::of(tsn), Place::Fragment(key, fsn)),
             Err(what) => return Verdict::Violation(what),
         }
+        let (complete, has_run) = (message.is_complete(), message.has_run());
         if message.number.is_none() {
+            let large = message.load.bytes >= self.limits.message;
             self.open += load;
-            if key.unordered && before == 0 && message.has_run() {
+            if key.unordered && before == 0 && has_run {
                 self.begun.insert(key);
             }
-        } else if message.has_run() {
-            out.keep(message.run_from(before));
-            out.list(key, message);
+            if complete || has_run && (large || self.holds_much()) {
+                self.on_grown(key, out);
+            }
+        } else {
+            if has_run {
+                out.keep(message.run_from(before));
+                out.list(key, message);
+            }
+            if complete {
+                self.on_grown(key, out);
+            }
         }
-        self.on_grown(key, out);
         if out.ready.is_traced() {
             self.note_blocked(key, tracker, out);
         }
@@ -200,9 +224,14 @@ impl Interleaved {
 
     /// The order of a stream with data.
     fn order(&mut self, stream: StreamId) -> &mut Order {
-        let order = self.streams.touch(stream);
+        Self::used(&mut self.streams, &mut self.used, stream)
+    }
+
+    /// The same, of these streams.
+    fn used<'a>(streams: &'a mut Paged<Order>, used: &mut Vec<StreamId>, stream: StreamId) -> &'a mut Order {
+        let order = streams.touch(stream);
         if !core::mem::replace(&mut order.used, true) {
-            self.used.push(stream);
+            used.push(stream);
         }
         order
     }
