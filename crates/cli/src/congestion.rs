@@ -80,7 +80,7 @@ impl From<Recovery> for RecoveryRules {
 /// The congestion control and loss recovery of this side.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct CongestionArgs {
-    /// Preset for interactive traffic: --congestion bbr-random-loss --interleave --scheduler priority
+    /// Preset for interactive traffic: --congestion bbr-random-loss --scheduler priority
     /// --low-priority-delay 20ms. Options that are also given override the preset
     #[arg(long, help_heading = HEADING)]
     low_latency: bool,
@@ -195,6 +195,7 @@ mod tests {
         let mut expected = Config::rfc9260();
         expected.scheduler = Config::default().scheduler;
         expected.buffers.stream_shares = Config::default().buffers.stream_shares;
+        expected.interleaving = Config::default().interleaving;
         assert_eq!(
             config(&["--congestion", "rfc9260", "--recovery", "rfc9260"]),
             expected

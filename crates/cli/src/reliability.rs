@@ -84,9 +84,13 @@ pub(crate) struct Offer {
     /// Do not offer FORWARD-TSN (RFC 3758): a message that was sent once is retransmitted until it arrives
     #[arg(long, help_heading = HEADING, conflicts_with_all = ["early_discard", "selective_forward_tsn", "extended_forward_tsn"])]
     no_partial_reliability: bool,
-    /// Offer user message interleaving (I-DATA, RFC 8260), so that a large message does not block other streams. `listen`
-    /// and `perf server` always offer it
+    /// Do not offer user message interleaving (I-DATA, RFC 8260): a large message then blocks other streams while it is
+    /// sent. Both peers must offer it
     #[arg(long, help_heading = scheduling::HEADING)]
+    no_interleaving: bool,
+    /// Say it if the peer does not offer interleaving. Scripts give it from the time when interleaving was offered only on
+    /// request
+    #[arg(long, hide = true, conflicts_with = "no_interleaving")]
     interleave: bool,
 }
 
@@ -192,7 +196,7 @@ impl Offer {
         partial.selective_forward_tsn = self.selective_forward_tsn;
         partial.extended_forward_tsn = self.extended_forward_tsn;
         config.nr_sack.offer = self.nr_sack == Switch::On;
-        config.interleaving.offer |= self.interleave;
+        config.interleaving.offer = !self.no_interleaving;
     }
 
     /// A note about requested extensions that were not negotiated.
@@ -209,10 +213,14 @@ impl Offer {
             ));
         }
         if self.interleave && !negotiated.interleaving {
-            return Some(
-                "the peer does not offer interleaving (RFC 8260): a large message blocks other streams while it is sent"
-                    .to_owned(),
-            );
+            let why = if negotiated.extended_forward_tsn {
+                "it is not used together with the extended FORWARD-TSN"
+            } else {
+                "the peer does not offer it"
+            };
+            return Some(format!(
+                "interleaving (RFC 8260) is off, and a large message blocks other streams while it is sent: {why}"
+            ));
         }
         let notices = self.selective_forward_tsn.is_some() && !negotiated.selective_forward_tsn;
         if notices {
@@ -222,8 +230,8 @@ impl Offer {
             );
         }
         if self.extended_forward_tsn && !negotiated.extended_forward_tsn {
-            let why = if negotiated.interleaving || negotiated.eca {
-                "it is not used together with interleaving or ECA-SCTP"
+            let why = if negotiated.eca {
+                "it is not used together with ECA-SCTP"
             } else {
                 "the peer does not offer it"
             };
@@ -235,7 +243,6 @@ impl Offer {
     /// Applies the options to a listener's settings. Extensions that the peer decides on are always offered.
     pub(crate) fn apply_to_server(&self, config: &mut Config) {
         self.apply(config);
-        config.interleaving.offer = true;
         if config.partial_reliability.offer {
             config.partial_reliability.selective_forward_tsn.get_or_insert(1);
             config.partial_reliability.extended_forward_tsn = true;
@@ -388,7 +395,13 @@ mod tests {
         let mut without = Config::default().without_extensions();
         // No option turns stream reconfiguration off.
         without.reconfiguration.offer = true;
-        assert_eq!(config(&["--nr-sack", "off", "--no-partial-reliability"]), without);
+        let off = [
+            "--nr-sack",
+            "off",
+            "--no-partial-reliability",
+            "--no-interleaving",
+        ];
+        assert_eq!(config(&off), without);
         let all = config(&["--early-discard", "--selective-forward-tsn"]).partial_reliability;
         assert_eq!((all.early_discard, all.selective_forward_tsn), (true, Some(1)));
         let far = config(&["--selective-forward-tsn=3"]).partial_reliability;
@@ -399,7 +412,8 @@ mod tests {
                 .partial_reliability
                 .extended_forward_tsn
         );
-        assert!(config(&["--interleave"]).interleaving.offer);
+        assert_eq!(config(&["--interleave"]), Config::default());
+        assert!(parse(&["--interleave", "--no-interleaving"]).is_err());
     }
 
     #[test]
@@ -418,14 +432,15 @@ mod tests {
         assert_eq!(refused(&["--lifetime", "1s"], &partial), "");
         assert!(refused(&["--selective-forward-tsn"], &partial).contains("selective forward TSN"));
         assert!(refused(&["--interleave"], &partial).contains("interleaving"));
-        partial.interleaving = true;
-        assert_eq!(refused(&["--interleave"], &partial), "");
         let extended = ["--extended-forward-tsn"];
-        assert!(refused(&extended, &partial).contains("together with interleaving"));
-        partial.interleaving = false;
         assert!(refused(&extended, &partial).contains("the peer does not offer it"));
+        partial.eca = true;
+        assert!(refused(&extended, &partial).contains("together with ECA-SCTP"));
         partial.extended_forward_tsn = true;
         assert_eq!(refused(&extended, &partial), "");
+        assert!(refused(&["--interleave"], &partial).contains("together with the extended FORWARD-TSN"));
+        partial.interleaving = true;
+        assert_eq!(refused(&["--interleave"], &partial), "");
     }
 
     #[test]
@@ -433,13 +448,14 @@ mod tests {
         let config = |args: &[&str]| {
             let mut config = Config::default();
             parse(args).unwrap().offer.apply_to_server(&mut config);
-            assert!(config.interleaving.offer);
+            assert_eq!(config.interleaving.offer, !args.contains(&"--no-interleaving"));
             let partial = config.partial_reliability;
             (partial.selective_forward_tsn, partial.extended_forward_tsn)
         };
         assert_eq!(config(&[]), (Some(1), true));
         assert_eq!(config(&["--selective-forward-tsn=4"]), (Some(4), true));
         assert_eq!(config(&["--no-partial-reliability"]), (None, false));
+        assert_eq!(config(&["--no-interleaving"]), (Some(1), true));
     }
 
     #[test]

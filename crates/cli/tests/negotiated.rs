@@ -23,7 +23,6 @@ fn negotiated(more: &[&str]) -> [Value; 2] {
 #[test]
 fn both_ends_tell_the_same() {
     for (option, name) in [
-        ("--interleave", "interleaving"),
         ("--selective-forward-tsn", "selective_forward_tsn"),
         ("--extended-forward-tsn", "extended_forward_tsn"),
     ] {
@@ -34,6 +33,22 @@ fn both_ends_tell_the_same() {
             assert_eq!(client["nr_sack"], true);
             assert_eq!(client["dynamic_addresses"], false);
             assert_eq!(client["authentication"], Value::Null);
+        }
+    }
+}
+
+/// The extended FORWARD-TSN needs DATA: messages then are not interleaved.
+#[test]
+fn messages_are_interleaved_unless_one_end_refuses() {
+    for (options, interleaves) in [
+        (&[][..], true),
+        (&["--interleave"], true),
+        (&["--no-interleaving"], false),
+        (&["--extended-forward-tsn"], false),
+        (&["--interleave", "--extended-forward-tsn"], false),
+    ] {
+        for told in negotiated(options) {
+            assert_eq!(told["interleaving"], interleaves, "{options:?} {told}");
         }
     }
 }

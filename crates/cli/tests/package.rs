@@ -77,7 +77,8 @@ fn bash_completes_commands_options_and_files() {
         assert!(commands.iter().any(|one| one == name), "{commands:?}");
     }
     let offered = |words: &str| offered(words, &directory).unwrap();
-    assert_eq!(offered("ping 127.0.0.1 --inter"), ["--interval", "--interleave"]);
+    assert_eq!(offered("ping 127.0.0.1 --interv"), ["--interval"]);
+    assert_eq!(offered("ping 127.0.0.1 --no-i"), ["--no-interleaving"]);
     assert_eq!(offered("lab run --no-such"), [""]);
     let files = offered("ping 127.0.0.1 --pcap ''");
     assert!(files.contains(&"script".to_owned()), "{files:?}");

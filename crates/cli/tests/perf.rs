@@ -583,19 +583,13 @@ fn two_streams(schedule: &[&str]) -> [f64; 2] {
 fn the_scheduler_decides_which_stream_waits() {
     let [first, second] = two_streams(&["--scheduler", "priority", "--priority", "2=1"]);
     assert!(first < second, "{first} {second}");
-    let [first, second] = two_streams(&["--priority", "1=1", "--interleave"]);
+    let [first, second] = two_streams(&["--priority", "1=1", "--no-interleaving"]);
     assert!(first > second, "{first} {second}");
     let [first, second] = two_streams(&["--scheduler", "wfq", "--weight", "1=9"]);
     assert!(first < second, "{first} {second}");
-    let [first, second] = two_streams(&["--weight", "2=9", "--interleave"]);
+    let [first, second] = two_streams(&["--weight", "2=9", "--no-interleaving"]);
     assert!(first > second, "{first} {second}");
-    let bound = [
-        "--priority",
-        "2=1",
-        "--low-priority-delay",
-        "50ms",
-        "--interleave",
-    ];
+    let bound = ["--priority", "2=1", "--low-priority-delay", "50ms"];
     let [first, second] = two_streams(&bound);
     assert!(first < second, "{first} {second}");
 }

@@ -30,6 +30,8 @@ impl SessionConfig {
     pub fn new(certificate: Certificate, local: impl Into<Vec<SocketAddr>>) -> Self {
         let mut sctp = Config::default();
         sctp.scheduler = SchedulerKind::Priority;
+        // The default too. RFC 8831 §6.1 demands it for data channels, so it stays if the default changes. To browsers that do not offer it
+        // the session sends DATA.
         sctp.interleaving.offer = true;
         Self {
             certificate,

@@ -120,7 +120,7 @@ settings! {
         /// An association in which neither endpoint has sent a message for this time is shut down gracefully, after
         /// [`crate::Event::IdleTimeout`]. Heartbeats do not count. Longer than zero. `None`, the default, keeps idle associations.
         pub idle_timeout: Option<Duration>,
-        /// Message interleaving (I-DATA, RFC 8260).
+        /// Message interleaving (I-DATA, RFC 8260), offered by default.
         pub interleaving: InterleavingConfig,
         /// Explicit Congestion Notification (RFC 3168, draft-stewart-tsvwg-sctpecn): if both endpoints ask for it, queues mark packets instead
         /// of dropping them. Default false. The driver must send each datagram with [`crate::Transmit::ecn`] and pass the codepoints of
@@ -453,9 +453,9 @@ impl Config {
     }
 
     /// The same loss recovery and congestion control as RFC 9260: losses are detected by missing reports and T3-rtx; congestion control of
-    /// §7.2 with its initial window; `Max.Burst` and no pacing; no I bit. Messages leave in the order of `send`, and all streams wait for
-    /// one send buffer. All other settings are those of [`Config::default`]. For comparison with other stacks, and for experiments made
-    /// with them.
+    /// §7.2 with its initial window; `Max.Burst` and no pacing; no I bit. Messages leave in the order of `send`, in DATA chunks, and all
+    /// streams wait for one send buffer. All other settings are those of [`Config::default`]. For comparison with other stacks, and for
+    /// experiments made with them.
     #[must_use]
     pub fn rfc9260() -> Self {
         let mut config = Self {
@@ -465,6 +465,7 @@ impl Config {
             ..Self::default()
         };
         config.buffers.stream_shares = false;
+        config.interleaving.offer = false;
         config
     }
 
@@ -475,7 +476,7 @@ impl Config {
     /// | setting | value | why (`docs/RECOVERY.md`, *Low latency*, has the measurements) |
     /// | --- | --- | --- |
     /// | `congestion_control` | [`CongestionControl::Bbr`] with `tolerate_random_loss` | carries video over links that lose 3 to 5 % of the packets; keeps queues short |
-    /// | `scheduler`, `interleaving` | [`SchedulerKind::Priority`], offered | a message of the file does not delay an urgent one in the send queue |
+    /// | `scheduler`, `interleaving` | [`SchedulerKind::Priority`], offered; as by default | a message of the file does not delay an urgent one in the send queue |
     /// | `low_priority_delay` | 20 ms | the file does not delay urgent messages in the queues of the network |
     /// | `discard_hopeless` | true | a message that would come too late does not delay the next one |
     ///

@@ -286,7 +286,7 @@ fn goodput_with_random_loss() {
     ] {
         for ((name, config), least) in controllers().into_iter().zip(least) {
             let link = link().with_loss(LossModel::bernoulli(loss));
-            let mut bulk = Bulk::of(Setup::new(1).path(link).config(config), Greedy::new(1444));
+            let mut bulk = Bulk::of(Setup::new(1).path(link).config(config), Greedy::new(1440));
             bulk.run_for(2000 * MS);
             let goodput = bulk.run_for(10_000 * MS);
             assert!(goodput >= least, "{name} at {loss}: {goodput}");
@@ -354,7 +354,7 @@ fn goodput_table() {
                 let mut last = Counters::default();
                 for seed in 1..=3 {
                     let setup = Setup::new(seed).path(link.clone()).config(config.clone());
-                    let mut bulk = Bulk::of(setup, Greedy::new(1444));
+                    let mut bulk = Bulk::of(setup, Greedy::new(1440));
                     bulk.run_for(2000 * MS);
                     all.push(bulk.run_for(30_000 * MS));
                     last = *bulk.pair.association(Side::A).counters();

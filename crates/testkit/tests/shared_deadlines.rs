@@ -134,7 +134,6 @@ fn a_game_server_needs_nothing_but_the_deadline() {
     for (count, least) in [(1, 0.99), (3, 0.95)] {
         for part in [16 << 10, 5_000_000] {
             let config = with(Config::default(), |config| {
-                config.interleaving.offer = true;
                 config.buffers.send = 8 << 20;
                 config.buffers.max_message = 8 << 20;
             });

@@ -40,14 +40,14 @@ fn count(events: &[TraceEvent], is: impl Fn(&TraceKind) -> bool) -> u64 {
 }
 
 fn setups() -> Vec<(&'static str, Config)> {
-    let mut interleaved = Config::default();
-    interleaved.interleaving.offer = true;
+    let mut sequential = Config::default();
+    sequential.interleaving.offer = false;
     let mut eca = Config::default();
     eca.multipath.mode = anabranch_proto::MultipathMode::Eca;
     let named = [
         ("defaults", Config::default()),
         ("RFC 9260", Config::rfc9260()),
-        ("I-DATA", interleaved),
+        ("DATA", sequential),
         ("ECA-SCTP", eca),
     ];
     named.into()

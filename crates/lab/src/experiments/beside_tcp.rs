@@ -16,9 +16,9 @@ use crate::traffic::Class;
 use crate::trial::{Knob, Trial};
 use crate::user::word;
 
-/// User data of a packet of 1,500 bytes: the packet less the IPv4 header, SCTP's common header and the DATA chunk header. A TCP segment has
-/// 1,448 bytes.
-const PAYLOAD: usize = 1452;
+/// User data of a packet of 1,500 bytes: the packet less the IPv4 header, SCTP's common header and the I-DATA chunk header. A TCP segment has
+/// as many.
+const PAYLOAD: usize = 1448;
 
 const PARAMETERS: &[Parameter] = &[
     ours(

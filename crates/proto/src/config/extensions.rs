@@ -34,8 +34,8 @@ settings! {
         pub selective_forward_tsn: Option<u32>,
         /// *Extended FORWARD-TSN*: offered to the peer, and used if the peer offers it too. It lists abandoned unordered messages that a
         /// FORWARD-TSN cannot pass yet, because the receiver waits for a chunk below them. The receiver treats them as received. Rajiullah and
-        /// Brunstrom name an extension of FORWARD-TSN without its format; the format is this project's. It lists messages of one chunk, and it is
-        /// not used with interleaving or ECA-SCTP. Default false.
+        /// Brunstrom name an extension of FORWARD-TSN without its format; the format is this project's. It lists messages of one chunk. It is
+        /// not used with ECA-SCTP. If both endpoints offer it, and no ECA-SCTP, messages are not interleaved. Default false.
         pub extended_forward_tsn: bool,
         /// The notice that messages get unless [`crate::SendOptions::discard_notice`] says otherwise, if both endpoints offered selective
         /// forward TSN. Default [`DiscardNotice::WithData`].
@@ -115,13 +115,19 @@ impl Default for NrSackConfig {
 
 settings! {
     /// Message interleaving (RFC 8260 §2): I-DATA in place of DATA.
-    #[derive(Clone, Debug, PartialEq, Eq, Default)]
+    #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct InterleavingConfig {
         /// Whether I-DATA is offered; it replaces DATA if both endpoints offer it. With it a large message does not delay messages of other
-        /// streams. Default false (RFC 8260 §2.2.1 wants the application to ask for it): each chunk takes 4 bytes more, and parts of several
-        /// messages may be delivered alternately, which [`crate::MessagePart::message`] tells apart.
+        /// streams. Each chunk takes 4 bytes more, and parts of several messages may be delivered alternately, which
+        /// [`crate::MessagePart::message`] tells apart. Default true; [`crate::Config::without_extensions`] turns it off.
         pub offer: bool,
     } experiments {
+    }
+}
+
+impl Default for InterleavingConfig {
+    fn default() -> Self {
+        Self { offer: true }
     }
 }
 

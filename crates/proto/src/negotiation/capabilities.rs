@@ -139,12 +139,15 @@ impl Capabilities {
 
     /// The extensions negotiated if both endpoints listed these. With I-DATA, partial reliability needs I-FORWARD-TSN, which has
     /// no use without I-DATA (RFC 8260 §2.3.1). ECA-SCTP needs all its chunks, and with I-DATA also E-I-DATA. Extended FORWARD-TSN needs
-    /// DATA: the acknowledgements of ECA-SCTP list no TSNs, and an I-FORWARD-TSN would have to list unordered messages too.
+    /// DATA: the acknowledgements of ECA-SCTP list no TSNs, and an I-FORWARD-TSN would have to list unordered messages too. Interleaving
+    /// yields to it, because interleaving is offered by default and extended FORWARD-TSN is not.
     #[must_use]
     pub(crate) fn settled(self) -> Self {
-        let interleaves = self.has(Self::INTERLEAVING);
+        let extends =
+            self.has(Self::EXTENDED_FORWARD_TSN.with(Self::PARTIAL_RELIABILITY)) && !self.has(Self::ECA);
+        let interleaves = self.has(Self::INTERLEAVING) && !extends;
         let settled = if !interleaves {
-            self.without(Self::I_FORWARD_TSN)
+            self.without(Self::INTERLEAVING.with(Self::I_FORWARD_TSN))
         } else if self.has(Self::I_FORWARD_TSN) {
             self.with(Self::PARTIAL_RELIABILITY)
         } else {
@@ -157,7 +160,6 @@ impl Capabilities {
             settled.without(Self::DYNAMIC_ADDRESSES.with(Self::PORT_PAIRS))
         };
         let cooperates = self.has(Self::ECA) && (!interleaves || self.has(Self::E_I_DATA));
-        let extends = settled.has(Self::PARTIAL_RELIABILITY) && !interleaves && !cooperates;
         let settled = if extends {
             settled
         } else {
@@ -300,8 +302,12 @@ mod tests {
         let both = Capabilities::PARTIAL_RELIABILITY.with(Capabilities::EXTENDED_FORWARD_TSN);
         assert_eq!(settled(&[kind::FORWARD_TSN, extended]), both);
         assert_eq!(settled(&[extended]), Capabilities::default());
+        // An I-FORWARD-TSN alone makes partial reliability with I-DATA.
         let interleaving = settled(&[kind::I_DATA, kind::I_FORWARD_TSN, extended]);
         assert!(!interleaving.has(Capabilities::EXTENDED_FORWARD_TSN));
+        assert!(interleaving.has(Capabilities::INTERLEAVING));
+        let all = [kind::FORWARD_TSN, kind::I_DATA, kind::I_FORWARD_TSN, extended];
+        assert_eq!(settled(&all), both, "interleaving yields");
         let eca = [
             kind::FORWARD_TSN,
             experimental_kind::E_DATA,

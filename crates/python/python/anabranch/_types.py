@@ -68,7 +68,7 @@ class Settings:
     extended_forward_tsn: bool | None = None
     #: Whether NR-SACK is offered.
     nr_sack: bool | None = None
-    #: Whether message interleaving is offered (RFC 8260).
+    #: Whether message interleaving is offered (RFC 8260). Default true: a large message does not delay messages of other streams.
     interleaving: bool | None = None
     #: Whether stream reconfiguration is offered (RFC 6525).
     reconfiguration: bool | None = None

@@ -27,6 +27,8 @@ pub(super) fn with_key(secret: &'static str, chunks: &[u8]) -> Config {
         authentication.keys = vec![key(1, secret)];
         authentication.chunks = chunks.to_vec();
         config.authentication = Some(authentication);
+        // The tests name DATA among the chunks to sign.
+        config.interleaving.offer = false;
     })
 }
 

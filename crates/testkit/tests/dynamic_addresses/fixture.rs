@@ -37,7 +37,9 @@ pub(crate) const fn ip([a, b, c, d]: [u8; 4]) -> IpAddr {
 /// Settings with dynamic addresses.
 pub(crate) fn dynamic() -> Config {
     with(Config::default(), |config| {
-        config.dynamic_addresses = Some(DynamicAddressConfig::default())
+        config.dynamic_addresses = Some(DynamicAddressConfig::default());
+        // The tests look for DATA in packets.
+        config.interleaving.offer = false;
     })
 }
 

@@ -1,9 +1,11 @@
 //! Negotiation of interleaving, and data chunks of the wrong kind (RFC 8260 §2.2.1, §2.2.3, §2.3.1).
 
+use core::time::Duration;
+
 use anabranch_proto::Reliability::Reliable;
-use anabranch_proto::{Event, StreamId};
-use anabranch_testkit::Script;
+use anabranch_proto::{Config, Event, StreamId};
 use anabranch_testkit::fixture::{self, FULL, Fixture, NEVER_AGAIN};
+use anabranch_testkit::{Ledger, Script, Setup, Side};
 use anabranch_wire::chunk::{Chunk, ForwardTsn, IForwardTsn, MessageNumber, SelectiveForwardTsn, kind};
 use anabranch_wire::parameter::{Parameter, Parameters};
 use anabranch_wire::{Mid, Ssn, Tsn};
@@ -26,9 +28,11 @@ fn listed(parameters: &Parameters) -> (Vec<u8>, bool) {
     lists
 }
 
-/// §2.2.1: an endpoint offers interleaving only if its application asked for it.
+/// The default settings offer interleaving; those of RFC 9260 do not.
 #[test]
-fn offered_only_if_asked_for() {
+fn offered_by_default() {
+    assert!(Config::default().interleaving.offer);
+    assert!(!Config::rfc9260().interleaving.offer);
     let offered = |config| listed(&Script::new(config, 1).connect().parameters).0;
     let both = [
         kind::FORWARD_TSN,
@@ -58,6 +62,34 @@ fn both_endpoints_must_offer_it() {
         assert_eq!(fixture.sent(), [expected]);
         let stats = fixture.script.association().stats();
         assert_eq!(stats.extensions.interleaving, expected.starts_with("I-"));
+    }
+}
+
+// A → I-DATA or DATA → Z
+/// Extended FORWARD-TSN needs DATA. Interleaving, which is offered by default, yields to it if both endpoints offer both.
+#[test]
+fn interleaving_yields_to_extended_forward_tsn() {
+    for (a, z) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut setup = Setup::new(1);
+        for (side, offers) in Side::BOTH.into_iter().zip([a, z]) {
+            setup = setup.adjust(side, |config| {
+                config.partial_reliability.extended_forward_tsn = offers
+            });
+        }
+        let mut pair = setup.connect();
+        for side in Side::BOTH {
+            let extensions = pair.association_mut(side).stats().extensions;
+            assert_eq!(extensions.extended_forward_tsn, a && z);
+            assert_eq!(extensions.interleaving, !(a && z));
+            assert!(extensions.partial_reliability);
+        }
+        for side in Side::BOTH {
+            pair.post(side, [Ledger::new(1).random_parcel(4, 6_000)]);
+        }
+        pair.run_for(Duration::from_secs(10));
+        for side in Side::BOTH {
+            assert_eq!(pair.association_mut(side).counters().messages_received, 1);
+        }
     }
 }
 
