@@ -14,6 +14,8 @@ const MESSAGES: usize = 200;
 
 /// Chunk type DATA (RFC 9260 §3.2).
 const DATA: u8 = 0;
+/// Chunk type I-DATA (RFC 8260 §2.1), which replaces DATA by default.
+const I_DATA: u8 = 64;
 
 fn key(id: u16, secret: &'static str) -> SharedKey {
     SharedKey {
@@ -84,7 +86,7 @@ async fn the_key_changes_while_data_flows_both_ways() {
         let stats = association.stats();
         let authentication = stats.authentication.expect("negotiated");
         assert_eq!((authentication.active_key, authentication.peer_key), (2, 2));
-        assert_eq!(authentication.chunks_required, [DATA]);
+        assert_eq!(authentication.chunks_required, [DATA, I_DATA]);
         assert!(stats.counters.packets_verified > 0);
         assert_eq!(association.remove_key(2), Err(AuthenticationKeyError::Active(2)));
         association.remove_key(1).unwrap();

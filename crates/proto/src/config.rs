@@ -422,9 +422,20 @@ impl Config {
         Some(pair.local)
     }
 
-    /// The authentication that this endpoint offers. RFC 5061 demands that ASCONF and ASCONF-ACK are authenticated.
+    /// The authentication that this endpoint offers. RFC 5061 demands that ASCONF and ASCONF-ACK are authenticated. An application that names
+    /// DATA or FORWARD-TSN also means the chunk that replaces it if messages are interleaved, as they are by default.
     pub(crate) fn offered_authentication(&self) -> Option<AuthenticationConfig> {
-        let asked = self.authentication.clone();
+        let mut asked = self.authentication.clone();
+        if let Some(asked) = asked.as_mut().filter(|_| self.interleaving.offer) {
+            for (named, meant) in [
+                (kind::DATA, kind::I_DATA),
+                (kind::FORWARD_TSN, kind::I_FORWARD_TSN),
+            ] {
+                if asked.chunks.contains(&named) && !asked.chunks.contains(&meant) {
+                    asked.chunks.push(meant);
+                }
+            }
+        }
         // A DTLS chunk authenticates ASCONFs too (draft-ietf-tsvwg-sctp-dtls-chunk §3.2).
         if self.dynamic_addresses.is_none() || self.protection.is_some() {
             return asked;

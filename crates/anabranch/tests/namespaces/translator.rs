@@ -220,7 +220,7 @@ struct Relay {
 
 const INIT: u8 = 1;
 const COOKIE_ECHO: u8 = 10;
-const DATA: u8 = 0;
+const I_DATA: u8 = 64;
 
 impl Relay {
     fn start(bed: &Bed, port: u16) -> Self {
@@ -270,7 +270,7 @@ fn with_tag(mut packet: Vec<u8>, tag: u32) -> Vec<u8> {
 }
 
 /// An attacker behind the same translator, and therefore with the client's address, sends a replayed INIT, a replayed COOKIE
-/// ECHO, packets with wrong tags, and a replayed DATA packet. The INIT and wrong tags change nothing. The replayed packets have
+/// ECHO, packets with wrong tags, and a replayed I-DATA packet. The INIT and wrong tags change nothing. The replayed packets have
 /// the right tag, and do change the peer's UDP port (RFC 6951 §5.4 has no other proof); the client's next packet changes it back.
 /// Better protection needs authentication (RFC 4895): an attacker that reads packets can also send packets.
 #[test]
@@ -321,7 +321,7 @@ fn replayed_and_spoofed_packets() {
     relay.socket.send_to(&relay.packet(INIT), server()).expect("send");
     // Wrong tags.
     for tag in [0, 1, 0xffff_ffff] {
-        for kind in [DATA, COOKIE_ECHO] {
+        for kind in [I_DATA, COOKIE_ECHO] {
             let _ = attack(&with_tag(relay.packet(kind), tag));
             assert_eq!(association.remote_addr(), home, "tag {tag:#x}, chunk {kind}");
         }
@@ -331,7 +331,7 @@ fn replayed_and_spoofed_packets() {
     assert_eq!(association.remote_addr(), home);
 
     // Replays with the right tag.
-    for (round, kind) in [(2, COOKIE_ECHO), (3, DATA)] {
+    for (round, kind) in [(2, COOKIE_ECHO), (3, I_DATA)] {
         let answer = attack(&relay.packet(kind)).map(|answer| answer[12]);
         let moved = association.remote_addr() != home;
         println!("replay of chunk {kind}: answered by {answer:?}, the UDP port moved: {moved}");

@@ -23,8 +23,8 @@ settings! {
         /// is not empty, key 0 is not accepted unless it is listed (RFC 4895 §9).
         pub keys: Vec<SharedKey>,
         /// The chunk types that are accepted only if the peer signed them, as numbers on the wire. INIT (1), INIT ACK (2), SHUTDOWN
-        /// COMPLETE (14) and AUTH (15) cannot be signed (RFC 4895 §3.2). DATA, I-DATA and the experimental chunks with data are different
-        /// types. Default empty.
+        /// COMPLETE (14) and AUTH (15) cannot be signed (RFC 4895 §3.2). If interleaving is offered, DATA (0) in the list means I-DATA too, and
+        /// FORWARD-TSN (192) means I-FORWARD-TSN. The experimental chunks with data are types of their own. Default empty.
         ///
         /// A signed ABORT alone ends the association if ABORT (6) is listed: the loss of the peer is then found later. With COOKIE ECHO (10)
         /// in the list, a peer that restarts cannot set up the association again before it has ended here (RFC 4895 §6.3).

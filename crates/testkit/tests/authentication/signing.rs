@@ -175,29 +175,52 @@ fn chunks_that_must_be_signed_are_discarded_without_a_signature() {
     }
 }
 
+fn i_data() -> Chunk {
+    Chunk::IData(anabranch_wire::chunk::IData {
+        tsn: anabranch_wire::Tsn(1),
+        stream: StreamId(0),
+        mid: anabranch_wire::Mid(0),
+        fsn: anabranch_wire::Fsn(0),
+        ppid: Ppid(0),
+        unordered: false,
+        beginning: true,
+        ending: true,
+        immediate: false,
+        payload: Bytes::from_static(b"x"),
+    })
+}
+
 /// §6.3: a protocol violation in a chunk that is not authenticated does not end an association whose ABORTs must be signed.
 #[test]
 fn an_unsigned_violation_does_not_end_the_association() {
     for signed in [true, false] {
         let config = with_key("secret", if signed { &[kind::ABORT] } else { &[] });
         let mut roaming = Roaming::new([config.clone(), config], 6).connect();
-        let wrong = Chunk::IData(anabranch_wire::chunk::IData {
-            tsn: anabranch_wire::Tsn(1),
-            stream: StreamId(0),
-            mid: anabranch_wire::Mid(0),
-            fsn: anabranch_wire::Fsn(0),
-            ppid: Ppid(0),
-            unordered: false,
-            beginning: true,
-            ending: true,
-            immediate: false,
-            payload: Bytes::from_static(b"x"),
-        });
-        let packet = forged(&mut roaming, wrong);
+        let packet = forged(&mut roaming, i_data());
         roaming.inject(End::Server, packet);
         let lives = roaming.association(End::Server).state() == AssociationState::Established;
         assert_eq!(lives, signed);
     }
+}
+
+/// An application that names DATA means its messages: I-DATA, which replaces DATA by default, must be signed too.
+#[test]
+fn data_means_interleaved_data_too() {
+    let mut config = with_key("secret", &[kind::DATA, kind::FORWARD_TSN]);
+    config.interleaving.offer = true;
+    let mut roaming = Roaming::new([config.clone(), config], 8).connect();
+    let stats = roaming.association(End::Server).stats();
+    assert!(stats.extensions.interleaving);
+    let required = stats.authentication.expect("negotiated").chunks_required;
+    let meant = [kind::DATA, kind::I_DATA, kind::FORWARD_TSN, kind::I_FORWARD_TSN];
+    assert_eq!(required, meant);
+    let packet = forged(&mut roaming, i_data());
+    roaming.inject(End::Server, packet);
+    let counters = *roaming.association(End::Server).counters();
+    assert_eq!(
+        (counters.chunks_unauthenticated, counters.messages_received),
+        (1, 0)
+    );
 }
 
 /// Without authentication at the peer, an association is refused or works without signatures.
