@@ -55,9 +55,10 @@ pub(crate) fn extend(config: &mut Config, choice: u8) {
     }
     config.partial_reliability.early_discard = choice & 1 != 0;
     config.partial_reliability.selective_forward_tsn = (choice & 2 != 0).then_some(1);
-    config.partial_reliability.extended_forward_tsn = choice & 2 != 0;
     config.partial_reliability.discard_unsent = choice & 5 != 5;
     config.interleaving.offer = choice & 4 != 0;
+    // Interleaving would yield to it, and the peer would have to know.
+    config.partial_reliability.extended_forward_tsn = choice & 6 == 2;
     config.nr_sack.offer = choice & 8 == 0;
     config.nr_sack.may_renege = choice & 16 != 0;
     config.nr_sack.forward_past_nonrenegable = choice & 32 == 0;

@@ -95,7 +95,8 @@ fn config(choice: u8) -> Config {
     config.interleaving.offer = matches!(choice & 7, 3 | 4 | 7);
     config.partial_reliability.early_discard = choice & 16 != 0;
     config.partial_reliability.selective_forward_tsn = (choice & 16 != 0).then_some(1);
-    config.partial_reliability.extended_forward_tsn = choice & 16 != 0;
+    // Interleaving would yield to it.
+    config.partial_reliability.extended_forward_tsn = choice & 16 != 0 && !config.interleaving.offer;
     if choice & 32 != 0 {
         (config.path_mtu, config.path_mtu_limit) = (60_000, 60_000);
     }
