@@ -56,7 +56,11 @@ fn a_message_each_way() {
             (StreamId(stream), text.as_bytes())
         );
     }
-    assert!(pair.draw().contains("A → Z  10.0.0.2    DATA"), "{}", pair.draw());
+    assert!(
+        pair.draw().contains("A → Z  10.0.0.2    I-DATA"),
+        "{}",
+        pair.draw()
+    );
 }
 
 #[test]

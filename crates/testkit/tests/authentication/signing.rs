@@ -50,6 +50,8 @@ fn one_auth_chunk_precedes_the_chunks_that_need_it() {
             config.interleaving.offer = interleaving;
             config.path_mtu_limit = 1500;
             let mut roaming = Roaming::new([config.clone(), config], seed as u64).connect();
+            let authentication = roaming.association(End::Server).stats().authentication;
+            let required = authentication.expect("negotiated").chunks_required;
             let mut lost = 0;
             roaming.observer = Some(Box::new(move |_, _| {
                 lost += 1;

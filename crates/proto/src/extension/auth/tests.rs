@@ -26,7 +26,8 @@ fn config(chunks: &[u8], keys: &[(u16, &'static [u8])]) -> Config {
             chunks: chunks.to_vec(),
             ..AuthenticationConfig::default()
         }),
-        ..Config::default()
+        // Without interleaving the list of chunk types stays as it is.
+        ..Config::rfc9260()
     }
 }
 
