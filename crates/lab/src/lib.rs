@@ -11,6 +11,7 @@ mod experiment;
 pub mod experiments;
 mod figure;
 mod known;
+mod message_numbers;
 mod near;
 mod packet_log;
 pub mod plot;

@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 
 use anabranch_netsim::{Packet, Payload};
-use anabranch_proto::wire::chunk::{Chunk, Data};
+use anabranch_proto::wire::chunk::Chunk;
 use anabranch_proto::wire::packet::Packet as SctpPacket;
 use anabranch_proto::{PathStats, Timestamp};
 use bytes::Bytes;
 
-use crate::traffic::message_of;
+use crate::message_numbers::MessageNumbers;
 
 /// An event that the log holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,7 @@ pub struct PacketLog {
     seen: Vec<Seen>,
     /// T3-rtx expirations of each path so far.
     timeouts: Vec<u64>,
+    numbers: MessageNumbers,
 }
 
 impl PacketLog {
@@ -59,6 +60,7 @@ impl PacketLog {
             timeouts: vec![0; receiver.len()],
             receiver,
             seen: Vec::new(),
+            numbers: MessageNumbers::default(),
         }
     }
 
@@ -82,15 +84,16 @@ impl PacketLog {
     /// Adds an SCTP packet that left or reached the host.
     pub fn on_packet(&mut self, at: Timestamp, destination: IpAddr, packet: Bytes) {
         let path = self.path_to(destination);
+        let Self { seen, numbers, .. } = self;
         each_chunk_of(packet, |chunk| {
             let what = match path {
-                Some(path) => data(&chunk).map(|data| What::Message {
-                    number: message_of(data.ppid),
-                    path,
-                }),
+                Some(path) => numbers
+                    .read(&chunk)
+                    .and_then(|data| data.number)
+                    .map(|number| What::Message { number, path }),
                 None => gap_blocks(&chunk).map(|gap_blocks| What::Acknowledged { gap_blocks }),
             };
-            self.seen.extend(what.map(|what| Seen { at, what }));
+            seen.extend(what.map(|what| Seen { at, what }));
         });
     }
 
@@ -132,15 +135,6 @@ fn each_chunk_of(bytes: Bytes, mut see: impl FnMut(Chunk)) {
         .filter_map(|raw| Chunk::decode(raw).ok())
     {
         see(chunk);
-    }
-}
-
-/// The DATA of a DATA or E-DATA chunk.
-pub(crate) fn data(chunk: &Chunk) -> Option<&Data> {
-    match chunk {
-        Chunk::Data(data) => Some(data),
-        Chunk::EData(chunk) => Some(&chunk.data),
-        _ => None,
     }
 }
 

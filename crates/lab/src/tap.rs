@@ -5,18 +5,20 @@ use std::net::IpAddr;
 
 use anabranch_netsim::{Host, Node, Packet, Payload};
 use anabranch_proto::Timestamp;
-use anabranch_proto::wire::chunk::Data;
 
-use crate::packet_log::{PacketLog, Seen, data, each_chunk};
+use crate::message_numbers::MessageNumbers;
+use crate::packet_log::{PacketLog, Seen, each_chunk};
 use crate::queue_meter::QueueMeter;
 use crate::trace::Series;
-use crate::traffic::{FirstTimes, message_of};
+use crate::traffic::FirstTimes;
 
 /// A host, and an observer between the host and the network. The observer sees every packet and changes none.
 pub struct Tap {
     host: Host,
     sent: FirstTimes,
     arrived: FirstTimes,
+    /// Of the chunks that left, and of those that arrived.
+    numbers: [MessageNumbers; 2],
     holdings: Holdings,
     queue: Option<QueueMeter>,
     log: Option<PacketLog>,
@@ -41,6 +43,7 @@ impl Tap {
             host,
             sent: FirstTimes::default(),
             arrived: FirstTimes::default(),
+            numbers: Default::default(),
             holdings: Holdings::default(),
             queue: None,
             log: None,
@@ -181,22 +184,15 @@ impl Tap {
     }
 }
 
-/// Calls `see` with each DATA chunk of a packet.
-fn each_data_chunk(packet: &Packet, mut see: impl FnMut(&Data)) {
-    each_chunk(packet, |chunk| {
-        if let Some(data) = data(&chunk) {
-            see(data);
-        }
-    });
-}
-
 impl Node for Tap {
     fn handle_packet(&mut self, now: Timestamp, packet: Packet) {
         let mut has_data = false;
-        each_data_chunk(&packet, |data| {
-            has_data = true;
-            if data.ending {
-                self.arrived.note(message_of(data.ppid), now);
+        let [_, numbers] = &mut self.numbers;
+        each_chunk(&packet, |chunk| {
+            let data = numbers.read(&chunk);
+            has_data |= data.is_some();
+            if let Some(number) = data.filter(|data| data.ending).and_then(|data| data.number) {
+                self.arrived.note(number, now);
             }
         });
         if let Some(queue) = &mut self.queue {
@@ -223,7 +219,12 @@ impl Node for Tap {
             queue.on_sent(&packet);
         }
         self.write_down(now, &packet);
-        each_data_chunk(&packet, |data| self.sent.note(message_of(data.ppid), now));
+        let [numbers, _] = &mut self.numbers;
+        each_chunk(&packet, |chunk| {
+            if let Some(number) = numbers.read(&chunk).and_then(|data| data.number) {
+                self.sent.note(number, now);
+            }
+        });
         self.mix(&now.0.to_le_bytes());
         self.mix(packet.payload.sctp());
         Some(packet)
