@@ -382,6 +382,14 @@ fn an_init_ack_from_another_port_does_not_hide_the_set_up() {
     assert_eq!(script.host_mut().endpoint_mut().association_count(), 1);
 }
 
+fn send(script: &mut Script) {
+    script.act(|association, now| {
+        association
+            .send(now, StreamId(0), "message".into(), SendOptions::default())
+            .expect("send");
+    });
+}
+
 // A → DATA → Z; A ← SACK ← Z
 // M → HEARTBEAT (recorded, from Z's address and another UDP port) → A
 // A → DATA → M's port; A → DATA (T3-rtx) → Z
@@ -392,13 +400,6 @@ fn a_port_that_was_moved_by_somebody_else_is_left_again() {
     let mut script = Script::new(quiet(), 1);
     script.set_up();
     let own = script.remote.port();
-    let send = |script: &mut Script| {
-        script.act(|association, now| {
-            association
-                .send(now, StreamId(0), "message".into(), SendOptions::default())
-                .expect("send");
-        });
-    };
     send(&mut script);
     let acknowledged = sack(script.endpoint_tsn);
     script.send(&[acknowledged]);
@@ -425,13 +426,6 @@ fn an_answer_from_a_port_that_was_not_asked_does_not_replace_the_former_port() {
     let mut script = Script::new(quiet(), 1);
     script.set_up();
     let own = script.remote.port();
-    let send = |script: &mut Script| {
-        script.act(|association, now| {
-            association
-                .send(now, StreamId(0), "message".into(), SendOptions::default())
-                .expect("send");
-        });
-    };
     send(&mut script);
     assert_eq!(script.expect().destination.port(), own);
     script.remote.set_port(own + 1);
