@@ -22,6 +22,7 @@ end
 local PARAMETERS = {
     { key = "key_management", name = "DTLS Key Management", number = 0x8006 },
     { key = "port_pairs_supported", name = "Port Pairs Supported", number = 0x9A01 },
+    { key = "repair_supported", name = "Repair Supported", number = 0x9A03 },
     { key = "pair", name = "Renew Pair", number = 0xDA01 },
     { key = "pair", name = "Delete Pair", number = 0xDA02 },
 }
@@ -41,6 +42,7 @@ local f = {
     policy = ProtoField.uint8("anabranch.policy", "Acknowledge", base.DEC, POLICIES, 0xE0),
     immediate = ProtoField.bool("anabranch.i_bit", "I: acknowledge at once", 8, nil, 0x08),
     unordered = ProtoField.bool("anabranch.u_bit", "U: unordered", 8, nil, 0x04),
+    repair = ProtoField.bool("anabranch.r_bit", "R: repairs fragments of its message", 8, nil, 0x10),
     beginning = ProtoField.bool("anabranch.b_bit", "B: first fragment", 8, nil, 0x02),
     ending = ProtoField.bool("anabranch.e_bit", "E: last fragment", 8, nil, 0x01),
     has_renegable = ProtoField.bool("anabranch.r_bit", "R: lists renegable TSNs", 8, nil, 0x01),
@@ -107,6 +109,7 @@ end
 -- DATA's fields after the path sequence number; with `interleaved` those of I-DATA.
 local function data(tree, flags, take, left, interleaved)
     tree:add(f.policy, flags)
+    if interleaved then tree:add(f.repair, flags) end
     tree:add(f.immediate, flags)
     tree:add(f.unordered, flags)
     tree:add(f.beginning, flags)
@@ -158,6 +161,7 @@ local DISSECT = {
         repeat tree:add(f.method, take(1)) until left() == 0
     end,
     port_pairs_supported = function() end,
+    repair_supported = function() end,
     pair = function(tree, _, take)
         tree:add(f.correlation_id, take(4))
         tree:add(f.pair, take(4))

@@ -27,7 +27,7 @@ pub(crate) fn to_json(stats: &AssociationStats) -> Value {
         "extended_forward_tsn": extensions.extended_forward_tsn,
         "eca": extensions.eca, "ecn": extensions.ecn, "reconfiguration": extensions.reconfiguration,
         "dynamic_addresses": extensions.dynamic_addresses, "zero_checksum": extensions.zero_checksum,
-        "port_pairs": extensions.port_pairs,
+        "port_pairs": extensions.port_pairs, "repair": extensions.repair,
         "protection": extensions.protection,
         "authentication": details,
     })

@@ -46,6 +46,12 @@ impl MessageNumbers {
 
     fn read_interleaved(&mut self, data: &IData) -> DataChunk {
         let key = (data.stream.0, data.unordered, data.mid.0);
+        if data.repair {
+            return DataChunk {
+                number: self.begun.get(&key).copied(),
+                ending: false,
+            };
+        }
         let mut ending = data.ending;
         let number = if data.beginning {
             let number = message_of(data.ppid);
@@ -83,6 +89,7 @@ mod tests {
             beginning,
             ending,
             immediate: false,
+            repair: false,
             payload: vec![0].into(),
         })
     }

@@ -59,7 +59,7 @@ pub enum Event {
     },
     /// The peer has a message with [`crate::SendOptions::confirm`], and cannot renege on it.
     Acknowledged(Acknowledged),
-    /// A message that was not acknowledged before the association ended or restarted, or that was given to a stream which the peer did not
+    /// A message that the peer did not acknowledge, or could still renege on, before the association ended or restarted, or that was given to a stream which the peer did not
     /// accept (SEND FAILURE, RFC 9260 §11.2.2).
     Undelivered(Undelivered),
     /// A message was abandoned as its [`crate::Reliability`] demands (RFC 3758, RFC 6458 §6.1.11). If a part of it was sent, the

@@ -55,6 +55,10 @@ pub struct Counters {
     pub losses_by_time: u64,
     /// Tail loss probes sent (RFC 8985 §7).
     pub tail_loss_probes: u64,
+    /// Repair chunks sent for messages with a deadline ([`crate::SendOptions::deadline`]); they are DATA chunks too.
+    pub repair_chunks: u64,
+    /// Messages of the peer that were delivered with the help of repair chunks.
+    pub messages_repaired: u64,
     /// Early copies of chunks sent ([`crate::SendOptions::early_copies`]).
     pub early_copies: u64,
     /// Early copies that the peer did not need: it reported the TSN as a duplicate. A report can be lost.
@@ -235,6 +239,8 @@ pub struct Extensions {
     pub dynamic_addresses: bool,
     /// Paths that differ by the UDP port of the peer alone (this project's, experimental).
     pub port_pairs: bool,
+    /// Repair chunks for large messages with a deadline (this project's, experimental).
+    pub repair: bool,
     /// Packets to the peer have a checksum of zero (RFC 9653).
     pub zero_checksum: bool,
     /// DTLS chunks (draft-ietf-tsvwg-sctp-dtls-chunk): packets after set-up are encrypted.

@@ -36,6 +36,8 @@ fn counters<'py>(py: Python<'py>, value: &Counters) -> PyResult<Bound<'py, PyDic
         sacks_received,
         losses_by_time,
         tail_loss_probes,
+        repair_chunks,
+        messages_repaired,
         early_copies,
         early_copies_unnecessary,
         redundancy_bytes,
@@ -76,6 +78,7 @@ fn extensions<'py>(py: Python<'py>, value: &Extensions) -> PyResult<Bound<'py, P
         authentication,
         dynamic_addresses,
         port_pairs,
+        repair,
         protection,
         zero_checksum,
     ))

@@ -58,9 +58,14 @@ pub fn lists(kinds: &[u8]) -> Parameters {
 impl Fixture {
     /// Sets up an association with a peer that lists these chunk types.
     pub fn new(config: Config, kinds: &[u8]) -> Self {
+        Self::with_parameters(config, lists(kinds))
+    }
+
+    /// Sets up an association with a peer whose INIT has these parameters.
+    pub fn with_parameters(config: Config, parameters: Parameters) -> Self {
         let mut script = Script::new(config, 1);
         script.a_rwnd = 1_000_000;
-        script.set_up_with(lists(kinds));
+        script.set_up_with(parameters);
         script.events();
         Self {
             script,

@@ -101,6 +101,32 @@ fn an_abort_fails_what_is_not_confirmed() {
     );
 }
 
+// A → DATA 0 1 2 (1 and 2 are one message);  A ← NR-SACK, non-renegable 1, gap 2
+#[test]
+fn an_abort_fails_no_message_that_was_confirmed() {
+    for whole in [false, true] {
+        let mut fixture = Fixture::new(config(), &ALL);
+        let first = send(&mut fixture, FULL, Reliability::Reliable).0;
+        let second = send(&mut fixture, 2 * FULL, Reliability::Reliable).0;
+        fixture.sent();
+        if whole {
+            fixture.nr_sack(0, &[], &[(1, 2)]);
+        } else {
+            fixture.nr_sack(0, &[(2, 2)], &[(1, 1)]);
+        }
+        fixture
+            .script
+            .act(|association, now| association.abort(now, "enough".into()));
+        let mut expected = vec![("undelivered", first)];
+        if whole {
+            expected.insert(0, ("acknowledged", second));
+        } else {
+            expected.push(("undelivered", second));
+        }
+        assert_eq!(fates(&mut fixture), expected);
+    }
+}
+
 /// Over links with loss, each message that asks has one fate, and a message that is confirmed was received.
 #[test]
 fn every_message_that_asks_has_one_fate() {

@@ -145,6 +145,7 @@ fn i_data(tsn: Tsn, stream: u16, mid: u32, fsn: u32) -> IData {
         beginning: fsn == 0,
         ending: false,
         immediate: false,
+        repair: false,
         payload: Bytes::from_static(b"x"),
     }
 }

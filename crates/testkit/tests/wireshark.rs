@@ -166,6 +166,7 @@ fn e_i_data(beginning: bool) -> EIData {
             beginning,
             ending: true,
             immediate: false,
+            repair: false,
             payload: Bytes::from_static(b"z"),
         },
     }

@@ -208,6 +208,7 @@ fn as_i_data(data: Data) -> IData {
         beginning: data.beginning,
         ending: data.ending,
         immediate: data.immediate,
+        repair: data.immediate,
         payload: data.payload,
     }
 }

@@ -148,6 +148,7 @@ fn names(extensions: &Extensions) -> Vec<&'static str> {
         ("authentication", extensions.authentication),
         ("dynamic_addresses", extensions.dynamic_addresses),
         ("port_pairs", extensions.port_pairs),
+        ("repair", extensions.repair),
         ("protection", extensions.protection),
         ("zero_checksum", extensions.zero_checksum),
     ];

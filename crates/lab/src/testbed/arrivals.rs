@@ -68,7 +68,9 @@ impl Fragment {
     fn of(chunk: &Chunk) -> Option<Self> {
         match chunk {
             Chunk::Data(data) | Chunk::EData(EData { data, .. }) => Some(Self::of_data(data)),
-            Chunk::IData(data) | Chunk::EIData(EIData { data, .. }) => Some(Self::of_i_data(data)),
+            Chunk::IData(data) | Chunk::EIData(EIData { data, .. }) if !data.repair => {
+                Some(Self::of_i_data(data))
+            }
             _ => None,
         }
     }
@@ -247,6 +249,7 @@ mod tests {
                 beginning: ends.0,
                 ending: ends.1,
                 immediate: false,
+                repair: false,
                 payload: Bytes::from_static(b"content"),
             })
         };

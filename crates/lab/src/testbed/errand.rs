@@ -197,7 +197,7 @@ counters! {
     packets_sent packets_received data_chunks_sent data_bytes_sent data_chunks_received messages_sent messages_received
     retransmissions_timeout retransmissions_fast retransmissions_spurious chunks_rescheduled timeouts fast_recoveries
     sacks_sent sacks_received sacks_stale gap_blocks_sent forward_psns_sent forward_psns_received losses_by_time
-    tail_loss_probes early_copies early_copies_unnecessary redundancy_bytes reductions_undone duplicates_received dropped_no_room reneged zero_windows abandoned_unsent
+    tail_loss_probes repair_chunks messages_repaired early_copies early_copies_unnecessary redundancy_bytes reductions_undone duplicates_received dropped_no_room reneged zero_windows abandoned_unsent
     abandoned_sent early_discards forward_tsns_sent forward_tsns_received selective_notices_sent
     selective_notices_received extended_forwards_sent extended_forwards_received late_messages freed_early_bytes nr_sack_contradictions chunks_reneged ce_packets_received
     ecnes_sent ecnes_received heartbeats_sent mtu_probes_sent mtu_black_holes failovers init_collisions restarts

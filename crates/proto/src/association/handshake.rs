@@ -194,6 +194,9 @@ impl Association {
         if format.interleaves() {
             self.receiver.use_interleaving(&self.config.buffers);
         }
+        if capabilities.has(Capabilities::REPAIR) {
+            self.receiver.use_repair();
+        }
         if format.numbers_transmissions() {
             self.receiver.acknowledge_by_transmission();
         }

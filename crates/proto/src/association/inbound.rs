@@ -271,6 +271,7 @@ impl Association {
         notes.immediate |= immediate;
         self.counters.data_chunks_received += 1;
         let (stream, tsn) = (fragment.stream, fragment.tsn);
+        let whole = fragment.beginning && fragment.ending;
         let verdict = match carried {
             None => self.receiver.on_fragment(fragment),
             Some((transmission, policy)) => {
@@ -294,6 +295,9 @@ impl Association {
             Verdict::Violation(what) => self.abort_for_violation(what),
         }
         self.counters.chunks_reneged = self.receiver.reneged();
+        if !whole {
+            self.counters.messages_repaired = self.receiver.repaired();
+        }
     }
 
     /// An ERROR arrived (§3.3.10): one cause concerns set-up; all causes are reported to the application.

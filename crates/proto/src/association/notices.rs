@@ -10,6 +10,7 @@ use crate::message::UnsentMessage;
 use crate::path::{Path, Paths};
 use crate::receive::StreamNews;
 use crate::reconfiguration::{ReconfigurationEvent, StreamSelection};
+use crate::recovery::Chunk;
 use crate::transmit::Sender;
 
 /// The most events that may wait before the peer can add no more.
@@ -89,8 +90,7 @@ impl Notices {
 
     /// Drops all messages, and reports each that was not acknowledged completely, once, in the order of `send`.
     pub(crate) fn tell_undelivered(&mut self, sender: &mut Sender, paths: &mut Paths) {
-        // Abandoned messages were reported when they were abandoned.
-        let sent = sender.outstanding.drain(paths).filter(|chunk| !chunk.abandoned);
+        let sent = sender.outstanding.drain(paths).filter(Chunk::is_unsettled);
         let mut failed: Vec<_> = sent.map(|chunk| chunk.fragment.undelivered()).collect();
         failed.extend(sender.queue.drain().iter().map(UnsentMessage::undelivered));
         sender.buffer.clear();

@@ -14,6 +14,7 @@ pub(crate) mod extended_forward;
 pub(crate) mod partial_reliability;
 pub(crate) mod protection;
 pub(crate) mod reconfiguration;
+pub(crate) mod repair;
 pub(crate) mod stream_priority;
 pub(crate) mod time_sensitive;
 

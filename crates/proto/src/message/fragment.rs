@@ -7,6 +7,10 @@ use super::MessageId;
 use super::{Haste, Persistence};
 use crate::event::{Acknowledged, Undelivered};
 
+/// Bytes of a PPID. The first fragment of a large message with a deadline is so much shorter than the others, because it is repaired together with
+/// the PPID (`extension/repair`).
+pub(crate) const PPID_LEN: usize = 4;
+
 /// A fragment of a message that fits a packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Fragment {
@@ -22,6 +26,9 @@ pub(crate) struct Fragment {
     pub(crate) unordered: bool,
     pub(crate) beginning: bool,
     pub(crate) ending: bool,
+    /// Whether it repairs the fragments of its message (`extension/repair`). It is not one of them, so that it begins and ends nothing on the wire,
+    /// but is alone in the ring of outstanding chunks.
+    pub(crate) repair: bool,
     pub(crate) immediate: bool,
     /// Whether the application learns of the acknowledgement ([`crate::SendOptions::confirm`]), and this fragment was not reported.
     pub(crate) confirm: bool,
@@ -33,6 +40,23 @@ pub(crate) struct Fragment {
 }
 
 impl Fragment {
+    /// A repair chunk of the message that ends with the fragment `last`. `label` takes the place of the FSN.
+    pub(crate) fn repair(last: &Self, label: u32, payload: Bytes, wire_len: usize) -> Self {
+        Self {
+            payload,
+            fsn: label,
+            beginning: true,
+            ending: true,
+            repair: true,
+            immediate: false,
+            confirm: false,
+            persistence: Persistence::Retransmissions(0),
+            haste: Haste::default(),
+            wire_len: wire_len as u32,
+            ..*last
+        }
+    }
+
     /// Length in a packet in bytes, with chunk header and padding, as congestion windows count (§1.3).
     pub(crate) fn wire_len(&self) -> usize {
         self.wire_len as usize

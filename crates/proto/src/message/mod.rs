@@ -12,7 +12,7 @@ pub(crate) use crate::config::DiscardNotice;
 use crate::config::PartialReliabilityConfig;
 use crate::path_id::PathId;
 use crate::setters::setters;
-pub(crate) use fragment::{Fragment, UnsentMessage};
+pub(crate) use fragment::{Fragment, PPID_LEN, UnsentMessage};
 pub(crate) use persistence::{AbandonPolicy, Copies, Haste, Persistence};
 
 /// The identifier of a message given to `send`, within its association; counts from 0 in the order of the calls.

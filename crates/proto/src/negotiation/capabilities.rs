@@ -50,6 +50,9 @@ impl Capabilities {
     /// Paths that differ by the UDP port of the peer alone (experimental): offered by a parameter of its own. They need dynamic addresses.
     pub(crate) const PORT_PAIRS: Self = Self(1 << 17);
 
+    /// Repair of messages (experimental): offered by a parameter of its own. It needs I-DATA and I-FORWARD-TSN.
+    pub(crate) const REPAIR: Self = Self(1 << 19);
+
     /// DTLS chunks (draft-ietf-tsvwg-sctp-dtls-chunk): offered by a parameter of their own.
     pub(crate) const PROTECTION: Self = Self(1 << 18);
 
@@ -95,7 +98,10 @@ impl Capabilities {
                 Self::EXTENDED_FORWARD_TSN,
             ),
             (config.interleaving.offer, Self::INTERLEAVING),
-            (config.interleaving.offer && partial.offer, Self::I_FORWARD_TSN),
+            (
+                config.interleaving.offer && partial.offer,
+                Self::I_FORWARD_TSN.with(Self::REPAIR),
+            ),
             (eca, Self::ECA),
             (eca && config.interleaving.offer, Self::E_I_DATA),
             (config.ecn, Self::ECN),
@@ -152,6 +158,11 @@ impl Capabilities {
             self.with(Self::PARTIAL_RELIABILITY)
         } else {
             self.without(Self::PARTIAL_RELIABILITY.with(Self::SELECTIVE_FORWARD_TSN))
+        };
+        let settled = if settled.has(Self::I_FORWARD_TSN) {
+            settled
+        } else {
+            settled.without(Self::REPAIR)
         };
         let authentic = self.has(Self::AUTHENTICATION) || self.has(Self::PROTECTION);
         let settled = if self.has(Self::DYNAMIC_ADDRESSES) && authentic {
@@ -210,6 +221,7 @@ impl Capabilities {
             Parameter::ForwardTsnSupported => Some(Self::PARTIAL_RELIABILITY),
             Parameter::EcnCapable => Some(Self::ECN),
             Parameter::PortPairsSupported => Some(Self::PORT_PAIRS),
+            Parameter::RepairSupported => Some(Self::REPAIR),
             _ => None,
         }
     }
@@ -237,6 +249,9 @@ impl Capabilities {
         if self.has(Self::PORT_PAIRS) {
             parameters = parameters.push(&Parameter::PortPairsSupported);
         }
+        if self.has(Self::REPAIR) {
+            parameters = parameters.push(&Parameter::RepairSupported);
+        }
         parameters
     }
 
@@ -254,6 +269,7 @@ impl Capabilities {
             authentication: self.has(Self::AUTHENTICATION),
             dynamic_addresses: self.has(Self::DYNAMIC_ADDRESSES),
             port_pairs: self.has(Self::PORT_PAIRS),
+            repair: self.has(Self::REPAIR),
             reconfiguration: self.has(Self::RECONFIGURATION),
             protection: self.has(Self::PROTECTION),
         }

@@ -16,6 +16,8 @@ pub(crate) struct Fragment {
     pub(crate) ppid: Ppid,
     pub(crate) beginning: bool,
     pub(crate) ending: bool,
+    /// The bit R of I-DATA.
+    pub(crate) repair: bool,
     pub(crate) payload: Bytes,
     /// Length in bytes of the datagram that the payload is a slice of. The whole datagram stays in memory as long as the payload. If the
     /// payload was copied, its own length.

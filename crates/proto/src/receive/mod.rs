@@ -85,6 +85,8 @@ pub(crate) struct Receiver {
     /// Data that gap ack blocks acknowledged and that the receiver may drop if the receive window is full.
     renegable: Renegable,
     reneged: u64,
+    /// Messages repaired before the peer restarted.
+    repaired: u64,
     /// The last short message of the packet that is being handled, if it was delivered at once.
     sharing: Option<u64>,
     /// Data that waits for a reset of its stream (RFC 6525).
@@ -109,6 +111,7 @@ impl Receiver {
             buffers: buffers.clone(),
             renegable: Renegable::new(config.nr_sack.may_renege),
             reneged: 0,
+            repaired: 0,
             sharing: None,
             deferral: None,
             keys: (0, 0),
@@ -124,6 +127,7 @@ impl Receiver {
             (Messages::Sequential(sequential), mut out, _) => sequential.clear(&mut out),
             (Messages::Interleaved(interleaved), mut out, _) => interleaved.end(&mut out),
         }
+        self.repaired = self.repaired();
         self.messages = Messages::Sequential(Sequential::new(&self.buffers));
         self.renegable.clear();
         for (_, fragment) in self
@@ -184,6 +188,22 @@ impl Receiver {
     /// Interleaving (RFC 8260) was negotiated.
     pub(crate) fn use_interleaving(&mut self, buffers: &BufferConfig) {
         self.messages = Messages::Interleaved(Box::new(Interleaved::new(buffers)));
+    }
+
+    /// Repair of messages was negotiated, which needs interleaving.
+    pub(crate) fn use_repair(&mut self) {
+        if let Messages::Interleaved(interleaved) = &mut self.messages {
+            interleaved.use_repair();
+        }
+    }
+
+    /// Messages repaired.
+    pub(crate) fn repaired(&self) -> u64 {
+        let now = match &self.messages {
+            Messages::Sequential(_) => 0,
+            Messages::Interleaved(interleaved) => interleaved.repaired(),
+        };
+        self.repaired + now
     }
 
     /// The messages in progress, where complete messages go, and the TSNs that have arrived.

@@ -117,6 +117,7 @@ impl Model {
             ppid: Ppid(tsn as u32),
             beginning: entry.beginning,
             ending: entry.ending,
+            repair: false,
             datagram: entry.payload.len(),
             payload: entry.payload.clone(),
         };

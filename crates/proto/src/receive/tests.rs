@@ -29,6 +29,7 @@ fn fragment(tsn: u32, stream: u16, sequence: u32, flags: &str, payload: &[u8]) -
         ppid: Ppid(7),
         beginning: flags.contains('B'),
         ending: flags.contains('E'),
+        repair: false,
         payload: Bytes::copy_from_slice(payload),
         datagram: payload.len(),
     }
@@ -295,6 +296,7 @@ fn interleave(messages: &[(u16, bool, usize)], mut random: impl FnMut(u64) -> u6
                 fsn: piece as u32,
                 beginning: piece == 0,
                 ending: piece + 1 == pieces,
+                repair: false,
                 ..fragment(0, stream, *mid, "", &[1, 2])
             });
         }

@@ -173,9 +173,10 @@ fn i_data<'a>(fragment: &'a Fragment, label: &Label) -> IDataWriter<'a> {
         ppid: fragment.ppid,
         fsn: Fsn(fragment.fsn),
         unordered: fragment.unordered,
-        beginning: fragment.beginning,
-        ending: fragment.ending,
+        beginning: fragment.beginning && !fragment.repair,
+        ending: fragment.ending && !fragment.repair,
         immediate: label.immediate || fragment.immediate,
+        repair: fragment.repair,
         payload: &fragment.payload,
     }
 }

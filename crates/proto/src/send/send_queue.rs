@@ -290,7 +290,7 @@ impl SendQueue {
         if message.is_held_back(limit) {
             return self.peek_further(limit);
         }
-        Some(message.first.len().min(limit))
+        Some(message.next_len(limit))
     }
 
     /// The same if the first message must wait for a part.
@@ -300,7 +300,7 @@ impl SendQueue {
             let id = self.next_stream()?;
             let message = self.stream(id)?.messages.front()?;
             if !message.is_held_back(limit) {
-                return Some(message.first.len().min(limit));
+                return Some(message.next_len(limit));
             }
             if self.locked.is_some() || !self.scheduler.park(id) {
                 return None;
@@ -338,6 +338,7 @@ impl SendQueue {
             unordered,
             beginning,
             ending,
+            repair: false,
             immediate: message.immediate && ending,
             confirm: message.confirm,
             persistence: message.persistence,
@@ -532,6 +533,7 @@ impl SendQueue {
             unordered: unsent.unordered,
             beginning: false,
             ending: true,
+            repair: false,
             immediate: false,
             confirm: false,
             persistence: Persistence::Reliable,

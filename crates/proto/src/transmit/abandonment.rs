@@ -114,6 +114,10 @@ impl Sender {
     /// Abandons the whole message of a chunk that was sent, its unsent rest included (RFC 3758 §3.5 A3).
     pub(super) fn abandon_message(&mut self, cx: &mut Cx<'_>, index: u64) {
         let fragment = &self.outstanding.chunk(index).fragment;
+        if fragment.repair {
+            self.outstanding.abandon(index);
+            return;
+        }
         let undelivered = fragment.undelivered();
         let reason = match fragment.persistence {
             Persistence::Retransmissions(_) => AbandonReason::Retransmissions,

@@ -38,6 +38,7 @@ use crate::extension::ControlSources;
 use crate::extension::auth::Signer;
 use crate::extension::early_copies::PlannedCopies;
 use crate::extension::protection::Protection;
+use crate::extension::repair::Sent;
 use crate::message::{AbandonPolicy, Persistence};
 use crate::negotiation::{Capabilities, Negotiated};
 use crate::path::{Path, PathId, Paths};
@@ -151,6 +152,7 @@ pub(crate) struct Sender {
     policy: AbandonPolicy,
     sources: ControlSources,
     copies: PlannedCopies,
+    repairs: Sent,
     pub(crate) confirmations: Confirmations,
     /// Whether a message with a deadline was sent.
     pub(crate) serves_deadlines: bool,
@@ -181,6 +183,7 @@ impl Sender {
             policy: AbandonPolicy::default(),
             sources: ControlSources::new(config),
             copies: PlannedCopies::default(),
+            repairs: Sent::default(),
             confirmations: Confirmations::default(),
             serves_deadlines: false,
             happened: Happened::default(),
@@ -201,6 +204,7 @@ impl Sender {
         self.outstanding.journal = journal;
         self.sources = ControlSources::new(config);
         self.copies = PlannedCopies::default();
+        self.repairs = Sent::default();
         self.window_probe = None;
     }
 
@@ -231,6 +235,7 @@ impl Sender {
             self.outstanding.track_skippable();
             self.sources.extended.enable();
         }
+        self.repairs.enable(capabilities.has(Capabilities::REPAIR));
         self.sources.ecn.set_enabled(capabilities.has(Capabilities::ECN));
         self.sources.forward.set_format(format);
         self.queue.set_format(format);
@@ -250,6 +255,7 @@ impl Sender {
     pub(crate) fn stop(&mut self) {
         self.window_probe = None;
         self.copies = PlannedCopies::default();
+        self.repairs = Sent::default();
         self.blocked = Blocked::State;
     }
 
@@ -273,7 +279,15 @@ impl Sender {
             _ => None,
         };
         let copy = self.copies.timer(self.asked);
-        let timers = [self.window_probe, forward, self.expiry(config), paced, copy];
+        let repair = self.repairs.timer(self.asked);
+        let timers = [
+            self.window_probe,
+            forward,
+            self.expiry(config),
+            paced,
+            copy,
+            repair,
+        ];
         timers.into_iter().flatten().min()
     }
 

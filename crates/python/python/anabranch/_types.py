@@ -125,6 +125,8 @@ class Counters:
     sacks_received: int
     losses_by_time: int
     tail_loss_probes: int
+    repair_chunks: int
+    messages_repaired: int
     early_copies: int
     early_copies_unnecessary: int
     redundancy_bytes: int
@@ -164,6 +166,7 @@ class Extensions:
     authentication: bool
     dynamic_addresses: bool
     port_pairs: bool
+    repair: bool
     zero_checksum: bool
     #: Packets are protected by DTLS chunks.
     protection: bool

@@ -188,6 +188,7 @@ fn i_data() -> Chunk {
         beginning: true,
         ending: true,
         immediate: false,
+        repair: false,
         payload: Bytes::from_static(b"x"),
     })
 }

@@ -124,6 +124,7 @@ fn chunks_without_transmission_numbers_end_the_association() {
             beginning: true,
             ending: true,
             immediate: false,
+            repair: false,
             payload: bytes::Bytes::from_static(b"no"),
         },
     });

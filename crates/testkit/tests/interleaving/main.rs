@@ -60,6 +60,7 @@ fn i_data(first: Tsn, number: u32, place: &str, len: usize) -> Chunk {
         beginning: rest.contains('b'),
         ending: rest.contains('e'),
         immediate: false,
+        repair: false,
         payload: Bytes::from(payload),
     })
 }

@@ -82,6 +82,11 @@ const SEAMS: &[Seam] = &[
         import: "extension::eca::Arrivals",
         reason: "an acknowledgement is a SACK, an NR-SACK or a COOP-SACK; the last one lists transmissions that arrived",
     },
+    Seam {
+        file: "receive/interleaved/repairs.rs",
+        import: "extension::repair",
+        reason: "an incomplete message has repair chunks or none, and they replace its missing fragments",
+    },
 ];
 const ROOMS_WITH_SEAMS: [&str; 4] = ["path", "congestion", "send", "receive"];
 const MOST_SEAMS_OF_SEND_AND_RECEIVE: usize = 3;

@@ -45,6 +45,8 @@ pub(super) const ENDING: u8 = 1;
 pub(super) const BEGINNING: u8 = 2;
 pub(super) const UNORDERED: u8 = 4;
 pub(super) const IMMEDIATE: u8 = 8;
+/// Experimental, of I-DATA and E-I-DATA: [`super::IData::repair`].
+pub(super) const REPAIR: u8 = 16;
 
 /// The flag bits of DATA and I-DATA.
 pub(super) fn flags(immediate: bool, unordered: bool, beginning: bool, ending: bool) -> u8 {

@@ -1,7 +1,7 @@
 //! I-DATA (RFC 8260 §2.1): DATA with message interleaving.
 //!
 //! ```text
-//! |   Type = 64   |  Res  |I|U|B|E|       Length = Variable       |
+//! |   Type = 64   | Res |R|I|U|B|E|       Length = Variable       |
 //! |                              TSN                              |
 //! |        Stream Identifier      |           Reserved            |
 //! |                      Message Identifier                       |
@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::data::{BEGINNING, ENDING, IMMEDIATE, UNORDERED, flags};
+use super::data::{BEGINNING, ENDING, IMMEDIATE, REPAIR, UNORDERED, flags};
 use super::{CHUNK_HEADER_LEN, ChunkError, EncodeChunk, RawChunk, kind};
 use crate::reader::Reader;
 use crate::types::{Fsn, Mid, Ppid, StreamId, Tsn};
@@ -42,6 +42,8 @@ pub struct IData {
     pub ending: bool,
     /// I: the receiver should acknowledge the chunk at once (RFC 7053).
     pub immediate: bool,
+    /// R, a bit that RFC 8260 reserves, experimental: the user data repairs missing fragments of the message, and the field of the FSN says how.
+    pub repair: bool,
     /// User data, at least one byte.
     pub payload: Bytes,
 }
@@ -82,6 +84,7 @@ impl IData {
             beginning,
             ending: chunk_flags & ENDING != 0,
             immediate: chunk_flags & IMMEDIATE != 0,
+            repair: chunk_flags & REPAIR != 0,
             payload,
         }))
     }
@@ -97,6 +100,7 @@ impl IData {
             beginning: self.beginning,
             ending: self.ending,
             immediate: self.immediate,
+            repair: self.repair,
             payload: &self.payload,
         }
     }
@@ -125,13 +129,15 @@ pub struct IDataWriter<'a> {
     pub beginning: bool,
     pub ending: bool,
     pub immediate: bool,
+    pub repair: bool,
     pub payload: &'a [u8],
 }
 
 impl IDataWriter<'_> {
     #[inline]
     pub(super) fn flags(&self) -> u8 {
-        flags(self.immediate, self.unordered, self.beginning, self.ending)
+        let repair = if self.repair { REPAIR } else { 0 };
+        repair | flags(self.immediate, self.unordered, self.beginning, self.ending)
     }
 
     /// The fields between the chunk header and the user data.
@@ -185,6 +191,7 @@ mod tests {
             beginning: true,
             ending: false,
             immediate: false,
+            repair: false,
             payload: Bytes::from_static(b"ab"),
         };
         check(&bytes, &Chunk::IData(chunk.clone()));
@@ -194,6 +201,13 @@ mod tests {
             ending: true,
             ppid: Ppid(0),
             fsn: Fsn(4),
+            ..chunk
+        };
+        check(&bytes, &Chunk::IData(chunk.clone()));
+        bytes[1] = 16;
+        chunk = IData {
+            ending: false,
+            repair: true,
             ..chunk
         };
         check(&bytes, &Chunk::IData(chunk));

@@ -126,6 +126,8 @@ pub enum Parameter {
     AdaptationLayer(u32),
     /// 0x9A01, experimental: the sender tells paths to one address of the peer apart by the UDP port.
     PortPairsSupported,
+    /// 0x9A03, experimental: the sender repairs messages from I-DATA chunks with the bit R ([`crate::chunk::IData::repair`]).
+    RepairSupported,
     /// 0x9A02, experimental: hashes of the INIT, which only a sender can make that knows a public key of the receiver.
     KnownKeys(Bytes),
     /// 0xDA01, 0xDA02, experimental: requests for the pair of addresses that an earlier request added.
@@ -213,6 +215,7 @@ impl Parameter {
             Self::AsconfSuccess { .. } => 0xC005,
             Self::AdaptationLayer(_) => 0xC006,
             Self::PortPairsSupported => 0x9A01,
+            Self::RepairSupported => 0x9A03,
             Self::KnownKeys(_) => 0x9A02,
             Self::Pair { action, .. } => action.kind(),
             Self::Unknown(raw) => raw.kind,
@@ -318,6 +321,7 @@ impl Parameter {
             },
             0xC006 => Self::AdaptationLayer(reader.u32()?),
             0x9A01 => Self::PortPairsSupported,
+            0x9A03 => Self::RepairSupported,
             0xDA01 | 0xDA02 => Self::Pair {
                 action: if raw.kind == 0xDA01 {
                     PairAction::Renew
@@ -421,7 +425,11 @@ impl Parameter {
             Self::Pair {
                 correlation, pair, ..
             } => [*correlation, *pair].into_iter().for_each(put_u32),
-            Self::EcnCapable | Self::ForwardTsnSupported | Self::PortPairsSupported | Self::Unknown(_) => {}
+            Self::EcnCapable
+            | Self::ForwardTsnSupported
+            | Self::PortPairsSupported
+            | Self::RepairSupported
+            | Self::Unknown(_) => {}
         }
     }
 }

@@ -51,6 +51,15 @@ impl Chance {
 
     /// The failure of the first transmission of a chunk, whose message has so many fragments, and of the retransmissions that are in time.
     pub(crate) fn of_first(&self, left: Duration, fragments: u32) -> Failure {
+        Failure {
+            late: self.late(left),
+            lost: self.lost_for_good(left, fragments).any,
+            next: self.loss.next.max(self.loss.any),
+        }
+    }
+
+    /// The loss of a chunk and of its retransmissions that are in time, and the same of a chunk that follows a lost one.
+    pub(crate) fn lost_for_good(&self, left: Duration, fragments: u32) -> Loss {
         // A loss is noticed after two round trips by a tail loss probe, or sooner by the acknowledgement of other fragments.
         let noticed = if fragments > 1 {
             self.round_trip * 3 / 2
@@ -60,10 +69,10 @@ impl Chance {
         let most = u128::from(MOST_REPAIRS);
         let later = left.saturating_sub(self.arrives).as_nanos();
         let repairs = later.checked_div(noticed.as_nanos()).unwrap_or(most).min(most) as i32;
-        Failure {
-            late: self.late(left),
-            lost: self.loss.any.powi(1 + repairs),
-            next: self.loss.next.max(self.loss.any),
+        let again = self.loss.any.powi(repairs);
+        Loss {
+            any: self.loss.any * again,
+            next: self.loss.next.max(self.loss.any) * again,
         }
     }
 

@@ -20,6 +20,11 @@ impl MayBeLate {
         Self(f64::from(messages) / 1e6)
     }
 
+    /// As a probability.
+    pub(crate) fn of_message(self) -> f64 {
+        self.0
+    }
+
     /// The probability with which a chunk may fail, of a message with so many fragments, all of which are needed.
     fn of_chunk(self, fragments: u32) -> f64 {
         1.0 - (1.0 - self.0).powf(1.0 / f64::from(fragments.max(1)))

@@ -126,8 +126,9 @@ impl ForwardPoint {
 
     /// The stream entry that a FORWARD-TSN past this fragment needs, if any.
     fn key(&self, fragment: &Fragment) -> Option<(StreamId, bool)> {
+        // A repair chunk belongs to a message that was not abandoned, or is passed itself.
         let listed = self.format.interleaves() || !fragment.unordered;
-        listed.then_some((fragment.stream, fragment.unordered))
+        (listed && !fragment.repair).then_some((fragment.stream, fragment.unordered))
     }
 
     fn may_end_at(&self, fragment: &Fragment) -> bool {

@@ -28,6 +28,13 @@ impl Beyond {
         }
     }
 
+    pub(super) fn get(&self, fsn: u64) -> Option<&HeldFragment> {
+        match self {
+            Self::Few(list) => list.iter().find(|(one, _)| *one == fsn).map(|(_, held)| held),
+            Self::Many(map) => map.get(&fsn),
+        }
+    }
+
     pub(super) fn highest(&self) -> Option<u64> {
         match self {
             Self::Few(list) => list.last().map(|(fsn, _)| *fsn),

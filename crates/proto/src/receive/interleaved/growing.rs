@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 
 use anabranch_wire::{Fsn, Ppid};
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use super::super::fragment::Fragment;
 use super::super::load::Load;
 use super::beyond::Beyond;
 use super::held_fragment::HeldFragment;
+use crate::message::PPID_LEN;
 use crate::seq::ExtendedTsn;
 
 /// The fragments of a message that the receiver holds. FSNs are counted without wrapping; the low 32 bits are the FSN.
@@ -62,6 +63,39 @@ impl Growing {
 
     pub(super) fn is_complete(&self) -> bool {
         self.last.is_some_and(|last| self.next() == last + 1)
+    }
+
+    /// The FSN of the last fragment, if it is known.
+    pub(super) fn ends_at(&self) -> Option<u64> {
+        self.last
+    }
+
+    /// The user data of a fragment that is held, of a message of which the application has read nothing.
+    pub(super) fn piece(&self, fsn: u64) -> Option<&Bytes> {
+        let at = fsn.checked_sub(self.base)? as usize;
+        let held = self.run.get(at).or_else(|| self.beyond.get(fsn))?;
+        Some(&held.payload)
+    }
+
+    /// The message is complete with these fragments, which were repaired. The first one is followed by the PPID. `tsn` stands for theirs.
+    pub(super) fn complete(&mut self, tsn: ExtendedTsn, fragments: Vec<(u64, Bytes)>) -> Load {
+        let mut added = Load::default();
+        for (fsn, mut payload) in fragments {
+            if fsn == 0 && payload.len() > PPID_LEN {
+                let mut ppid = payload.split_off(payload.len() - PPID_LEN);
+                self.ppid = Ppid(ppid.get_u32());
+            }
+            let kept = payload.len() as u32;
+            let held = HeldFragment { tsn, payload, kept };
+            added += held.load();
+            self.beyond.insert(fsn, held);
+        }
+        self.load += added;
+        while let Some(held) = self.beyond.take_first(self.next()) {
+            self.run.push_back(held);
+        }
+        self.last = self.next().checked_sub(1);
+        added
     }
 
     /// Whether the application has read no part of it.
@@ -183,6 +217,7 @@ mod tests {
             ppid: Ppid(7),
             beginning: flags.contains('B'),
             ending: flags.contains('E'),
+            repair: false,
             payload: Bytes::from(fsn.to_be_bytes().to_vec()),
             datagram: 4,
         }

@@ -7,6 +7,7 @@ mod held_fragment;
 mod key;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod model;
+mod repairs;
 mod reset;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,7 @@ use crate::seq::ExtendedTsn;
 use crate::seq::Run;
 use growing::Growing;
 pub(super) use key::Key;
+use repairs::Repairs;
 
 /// The order of messages in one inbound stream.
 #[derive(Debug, Default)]
@@ -93,6 +95,8 @@ pub(super) struct Interleaved {
     /// The cost of the messages that are not delivered in parts.
     open: Load,
     limits: Limits,
+    /// If repair was negotiated.
+    repairs: Option<Box<Repairs>>,
 }
 
 impl Interleaved {
@@ -111,7 +115,18 @@ impl Interleaved {
                 all: (receive / 2, memory_limit(receive) / 2),
                 skipped: receive / BYTES_FOR_A_NOTICE,
             },
+            repairs: None,
         }
+    }
+
+    /// Repair was negotiated.
+    pub(super) fn use_repair(&mut self) {
+        self.repairs = Some(Box::default());
+    }
+
+    /// Messages repaired.
+    pub(super) fn repaired(&self) -> u64 {
+        self.repairs.as_ref().map_or(0, |repairs| repairs.repaired)
     }
 
     /// The memory in bytes that messages and notices use beside chunks.
@@ -162,7 +177,57 @@ impl Interleaved {
             }
             return Verdict::Accepted;
         }
+        if self.repairs.is_some() && (key.unordered || fragment.repair) {
+            return self.on_repairable(key, tsn, fragment, tracker, out);
+        }
         self.on_part(key, tsn, fragment, tracker, out)
+    }
+
+    /// A fragment or a repair chunk, if repair was negotiated.
+    #[inline(never)]
+    fn on_repairable(
+        &mut self,
+        key: Key,
+        tsn: ExtendedTsn,
+        fragment: Fragment,
+        tracker: &TsnTracker,
+        out: &mut Outlet<'_>,
+    ) -> Verdict {
+        let Some(repairs) = &mut self.repairs else {
+            return Verdict::Accepted;
+        };
+        if fragment.repair {
+            let dropped = repairs.add(key, tsn, fragment);
+            out.window.release(dropped);
+        } else if repairs.takes(key) {
+            out.window.release(Load::of(&fragment));
+            return Verdict::Accepted;
+        } else {
+            let verdict = self.on_part(key, tsn, fragment, tracker, out);
+            if verdict != Verdict::Accepted {
+                return verdict;
+            }
+        }
+        self.repair(key, tsn, out);
+        Verdict::Accepted
+    }
+
+    /// Delivers a message if its repair chunks replace the fragments that it lacks.
+    fn repair(&mut self, key: Key, tsn: ExtendedTsn, out: &mut Outlet<'_>) {
+        let Some(repairs) = self.repairs.as_mut().filter(|repairs| repairs.has_chunks()) else {
+            return;
+        };
+        let Some(message) = self.messages.get_mut(&key) else {
+            return;
+        };
+        let Some(fragments) = repairs.repair(key, message) else {
+            return;
+        };
+        out.keep(message.renegable());
+        let added = message.complete(tsn, fragments);
+        out.window.take(added);
+        self.open += added;
+        self.deliver(key, out);
     }
 
     /// A fragment, or a message that waits for its turn.
@@ -312,7 +377,7 @@ impl Interleaved {
         if key.unordered {
             order.in_parts = Some(key.mid);
         }
-        if let Some(mut message) = self.take_out(key) {
+        if let Some(mut message) = self.take_out(key, out) {
             message.number = Some(out.number());
             out.keep(message.run_from(0));
             out.list(key, &mut message);
@@ -335,15 +400,20 @@ impl Interleaved {
     }
 
     /// Removes and returns a message that is not delivered in parts.
-    fn take_out(&mut self, key: Key) -> Option<Box<Growing>> {
+    fn take_out(&mut self, key: Key, out: &mut Outlet<'_>) -> Option<Box<Growing>> {
         let message = self.messages.remove(&key)?;
         self.begun.remove(&key);
         self.open -= message.load;
+        if key.unordered
+            && let Some(repairs) = &mut self.repairs
+        {
+            out.window.release(repairs.finish(key));
+        }
         Some(message)
     }
 
     fn deliver(&mut self, key: Key, out: &mut Outlet<'_>) {
-        if let Some(mut message) = self.take_out(key) {
+        if let Some(mut message) = self.take_out(key, out) {
             out.keep(message.renegable());
             let number = out.number();
             out.ready
@@ -352,7 +422,7 @@ impl Interleaved {
     }
 
     fn drop_message(&mut self, key: Key, out: &mut Outlet<'_>) {
-        if let Some(message) = self.take_out(key) {
+        if let Some(message) = self.take_out(key, out) {
             out.keep(message.renegable());
             out.window.release(message.load);
         }
@@ -436,6 +506,9 @@ impl Interleaved {
             generation,
             mid,
         };
+        if let Some(repairs) = self.repairs.as_mut().filter(|_| unordered) {
+            out.window.release(repairs.skip(key(from)..=key(to)));
+        }
         let in_range = self.messages.range(key(from)..=key(to));
         let waiting: Vec<_> = in_range
             .map(|(key, message)| (*key, message.is_complete()))
@@ -503,6 +576,9 @@ impl Interleaved {
             entry => kept.push_back(entry),
         });
         self.begun.clear();
+        if let Some(repairs) = &mut self.repairs {
+            out.window.release(repairs.clear());
+        }
         for messages in [&mut self.messages, &mut self.in_parts] {
             for message in core::mem::take(messages).into_values() {
                 out.window.release(message.load);

@@ -190,6 +190,7 @@ impl Model {
             ppid: Ppid(key.mid),
             beginning: fsn == 0,
             ending,
+            repair: false,
             payload: Bytes::copy_from_slice(&payload(key, fsn)),
             datagram: LEN,
         }

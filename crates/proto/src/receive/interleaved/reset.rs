@@ -38,6 +38,9 @@ impl Interleaved {
             self.truncate(key(true, old.generation, mid), out);
         }
         let range = key(false, 0, 0)..=key(true, u32::MAX, u32::MAX);
+        if let Some(repairs) = &mut self.repairs {
+            out.window.release(repairs.skip(range.clone()));
+        }
         let waiting: Vec<_> = self
             .messages
             .range(range)

@@ -88,6 +88,11 @@ impl Chunk {
         }
     }
 
+    /// Whether the application was told nothing of the chunk: it is not abandoned, and the receiver may lack it or renege on it.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        !self.abandoned && self.state != ChunkState::Kept && !self.fragment.repair
+    }
+
     /// Whether a copy of the chunk was sent.
     pub(crate) fn is_copied(&self) -> bool {
         self.copied.is_some()

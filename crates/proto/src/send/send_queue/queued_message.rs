@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use anabranch_wire::{Ppid, StreamId};
 use bytes::Bytes;
 
-use crate::message::{Haste, MessageId, Persistence, SendOptions, UnsentMessage};
+use crate::message::{Copies, Haste, MessageId, PPID_LEN, Persistence, SendOptions, UnsentMessage};
 use crate::path_id::PathId;
 use crate::time::Timestamp;
 
@@ -68,6 +68,25 @@ impl Message {
     pub(super) fn size(&self) -> usize {
         let rest = self.rest.iter().flat_map(|rest| &rest.0);
         self.first.len() + rest.map(Bytes::len).sum::<usize>()
+    }
+
+    /// Bytes of user data in the next fragment, at most `limit`.
+    #[inline(always)]
+    pub(super) fn next_len(&self, limit: usize) -> usize {
+        let len = self.first.len();
+        if len <= limit {
+            len
+        } else {
+            self.fragment_len(limit)
+        }
+    }
+
+    /// The first fragment of a message with a deadline is shorter: its repair chunks need room for the PPID.
+    fn fragment_len(&self, limit: usize) -> usize {
+        match self.haste.copies {
+            Copies::ForDeadline(_) if !self.begun => limit - PPID_LEN,
+            _ => limit,
+        }
     }
 
     /// The number of parts that were not sent, at least 1.

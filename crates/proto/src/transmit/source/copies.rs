@@ -32,9 +32,10 @@ impl Sender {
         if self.outstanding.uses_rack()
             && (self.outstanding.identity().is_some() || cx.paths.path(id).copies.are_reported())
         {
-            let left = match copies {
-                Copies::Fixed(count) => count,
-                Copies::ForDeadline(_) => self.copies_for_deadline(cx, id, index),
+            let left = match (copies, self.deadline_of(index)) {
+                (Copies::Fixed(count), _) => count,
+                (Copies::ForDeadline(_), Some(deadline)) if self.plan_repairs(cx, id, index, deadline) => 0,
+                (Copies::ForDeadline(_), _) => self.copies_for_deadline(cx, id, index),
             };
             if let Some(silent) = self.path_to_test(cx, id, index) {
                 self.present.add(Source::Copies);

@@ -36,7 +36,7 @@ impl Assembler<'_> {
 
 impl Sender {
     /// Whether the application, and not the network, was the limit when the sender was last asked for a packet.
-    fn was_starved(&self) -> bool {
+    pub(super) fn was_starved(&self) -> bool {
         !self.blocked.is_for_network()
     }
 
@@ -203,7 +203,7 @@ impl Sender {
     }
 
     /// Begins a packet with data for `id`.
-    fn begin_data_packet(&mut self, cx: &mut Cx<'_>, id: PathId) {
+    pub(super) fn begin_data_packet(&mut self, cx: &mut Cx<'_>, id: PathId) {
         cx.paths.path_mut(id).flight.begin_packet();
         if cx.capabilities.has(Capabilities::ECA) && self.sources.cooperation.is_due(cx.now) {
             // Where messages have deadlines, acknowledgements leave a path that does not answer before a timer expires.

@@ -9,6 +9,7 @@ mod extended_forward;
 mod forward_psn;
 mod forward_tsn;
 mod notices;
+mod repairs;
 mod sack;
 
 use anabranch_wire::packet::PacketWriter;
@@ -35,13 +36,14 @@ pub(crate) enum Source {
     /// Retransmissions, then chunks that are sent for the first time.
     Data,
     Copies,
+    Repairs,
 }
 
 /// Does the same for each source, in their order. A loop would ask for each packet which source it is about.
 macro_rules! for_each_source {
     ($source:ident, $work:expr) => {
         for_each_source!(@ $source, $work,
-            Control Sack ForwardTsn ExtendedForward ForwardPsn Notices Data Copies)
+            Control Sack ForwardTsn ExtendedForward ForwardPsn Notices Data Copies Repairs)
     };
     (@ $source:ident, $work:expr, $($name:ident)*) => {
         $({
@@ -128,11 +130,12 @@ impl Assembler<'_> {
             Source::ExtendedForward => self.sender.extended_due(cx).then(|| cx.paths.data_path()),
             Source::ForwardPsn => self.sender.forward_psn_asks(cx),
             // In set-up data leaves only with a COOKIE ECHO (§5.1).
-            Source::Notices | Source::Data | Source::Copies if set_up => None,
+            Source::Notices | Source::Data | Source::Copies | Source::Repairs if set_up => None,
             Source::Notices if turn.is_some() => None,
             Source::Notices => self.sender.notices_ask(cx),
             Source::Data => turn.map(|turn| turn.path),
             Source::Copies => self.sender.copies_ask(cx),
+            Source::Repairs => self.sender.repairs_ask(cx),
         }
     }
 
@@ -164,6 +167,7 @@ impl Assembler<'_> {
             Source::Notices => self.sender.push_notices(cx, path, data, packet),
             Source::Data => self.push_turn(cx, plan, packet),
             Source::Copies => self.sender.push_copies(cx, path, data.is_some(), packet),
+            Source::Repairs => self.sender.push_repairs(cx, path, packet),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! sender wants the acknowledgement.
 //!
 //! ```text
-//! | Type = 96, 98 |  PS |0|I|U|B|E|            Length             |
+//! | Type = 96, 98 |  PS |R|I|U|B|E|            Length             |
 //! |      PID      |                      PSN                      |
 //! |        as in DATA or I-DATA, from the TSN on                  |
 //! ```
@@ -281,6 +281,7 @@ mod tests {
                 beginning: true,
                 ending: false,
                 immediate: false,
+                repair: false,
                 payload: Bytes::from_static(b"a"),
             },
         };

@@ -160,6 +160,7 @@ fn parameters_of_dynamic_addresses() {
 #[test]
 fn parameters_of_port_pairs() {
     check(&[0x9A, 1, 0, 4], &Parameter::PortPairsSupported);
+    check(&[0x9A, 3, 0, 4], &Parameter::RepairSupported);
     check(
         &[0x9A, 2, 0, 6, 7, 8],
         &Parameter::KnownKeys(Bytes::from_static(&[7, 8])),
