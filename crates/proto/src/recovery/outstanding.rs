@@ -206,6 +206,7 @@ impl Outstanding {
     }
 
     /// Adds a fragment that is being sent for the first time; returns its extended TSN.
+    #[inline(always)]
     pub(crate) fn push(&mut self, fragment: Fragment, path: &mut Path, now: Timestamp) -> u64 {
         let index = self.next_index();
         let links = self.link(&fragment);

@@ -170,7 +170,7 @@ impl SendBuffer {
     }
 
     /// A message, or a part of one, was accepted.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add(&mut self, stream: StreamId, class: u16, bytes: usize) {
         let index = self.index(class);
         let fits = self.bytes + bytes <= self.limit;
