@@ -151,12 +151,16 @@ impl Ledger {
             return parcel;
         }
         let number = self.random.below(3);
+        let has_deadline = unordered && self.entries.len() % 2 == 0;
         let reliability = match self.random.below(4) {
             0 => Reliability::Lifetime(Duration::from_millis(self.random.below(100))),
             1 => Reliability::Lifetime(Duration::from_millis(self.random.below(20_000))),
             2 => Reliability::Retransmissions(number as u32),
             _ => Reliability::Priority(number as u32),
         };
+        if let (true, Reliability::Lifetime(lifetime)) = (has_deadline, reliability) {
+            parcel.options.deadline = Some(lifetime);
+        }
         self.expend(parcel, reliability)
     }
 

@@ -74,7 +74,7 @@ pub(super) fn chance_alone(now: Timestamp, path: &mut Path, bytes: usize) -> Cha
     Chance {
         loss,
         // Acknowledgements meet no queue.
-        arrives: (round_trip - lowest / 2).saturating_add(queue),
+        arrives: round_trip.saturating_sub(lowest / 2).saturating_add(queue),
         varies,
         round_trip: smoothed,
     }
