@@ -20,15 +20,24 @@ use tracing_subscriber::layer::SubscriberExt;
 
 /// Sends 200 messages on two streams over a link that loses packets. Some of them expire. Returns the counters of both peers.
 async fn lossy_transfer(client: EndpointBuilder, server: EndpointBuilder) -> [Counters; 2] {
+    let expiring = SendOptions::default().reliability(Reliability::Lifetime(Duration::from_millis(15)));
+    lossy_transfer_of(expiring, client, server).await
+}
+
+/// The same, and every fourth message has these options.
+async fn lossy_transfer_of(
+    fourth: SendOptions,
+    client: EndpointBuilder,
+    server: EndpointBuilder,
+) -> [Counters; 2] {
     let server = server.bind("127.0.0.1:0").await.unwrap();
     server.listen(common::PORT).unwrap();
     let link = "delay=10ms,loss=10%,rate=2mbit".parse().unwrap();
     let client = client.link(link, 7).bind("127.0.0.1:0").await.unwrap();
     let pair = common::connect(client, server).await;
-    let expiring = SendOptions::default().reliability(Reliability::Lifetime(Duration::from_millis(15)));
     for number in 0..200u16 {
         let options = if number % 4 == 3 {
-            expiring
+            fourth
         } else {
             SendOptions::default()
         };
@@ -137,11 +146,15 @@ async fn the_reference_describes_the_events_of_a_file() {
         Endpoint::builder().qlog(&theirs.0),
     )
     .await;
+    let urgent = File::new("described-urgent");
+    let deadline = SendOptions::default().deadline(Duration::from_millis(50));
+    let client = Endpoint::builder().qlog(&urgent.0);
+    lossy_transfer_of(deadline, client, Endpoint::builder()).await;
+    assert!(!named(&urgent.records(), "copies_planned").is_empty());
     let mut missing = BTreeSet::new();
-    for record in ours
-        .records()
-        .into_iter()
-        .chain(theirs.records())
+    for record in [ours, theirs, urgent]
+        .iter()
+        .flat_map(File::records)
         .filter(|record| record["data"].is_object())
     {
         let name = record["name"]

@@ -109,6 +109,7 @@ pub use stats::{
 };
 pub use time::Timestamp;
 pub use trace_event::{
-    AbandonReason, Blocked, LossRule, PathMetrics, TraceChunk, TraceEvent, TraceKind, TraceLevel, TsnRange,
+    AbandonReason, Blocked, CopyWait, LossRule, PathMetrics, TraceChunk, TraceEvent, TraceKind, TraceLevel,
+    TsnRange,
 };
 pub use transmit::Transmit;

@@ -137,6 +137,43 @@ pub enum TraceKind {
         cause: Option<LossRule>,
         /// At the first transmission: the time since `send`, if it is known.
         waited: Option<Duration>,
+        /// Of an early copy: its number among the copies of the chunk, from 1. Copies do not count in `transmission`.
+        copy: Option<u32>,
+    },
+    /// A chunk of a message with a deadline ([`crate::SendOptions::deadline`]) left for the first time: the estimate that decides how many
+    /// early copies it needs.
+    CopiesPlanned {
+        /// Its TSN.
+        tsn: Tsn,
+        /// The message.
+        message: MessageId,
+        /// The stream of the message.
+        stream: StreamId,
+        /// The path of the first transmission.
+        path: PathId,
+        /// The time until the deadline.
+        left: Duration,
+        /// How long the transmission takes to the peer, as estimated, with the queues of the path.
+        arrives: Duration,
+        /// The estimated probability, from 0 to 1, that without copies the chunk is not at the peer in time: neither by this transmission
+        /// nor by a retransmission.
+        failure: f64,
+        /// The copies that it needs.
+        copies: u8,
+    },
+    /// An early copy is due and does not leave, or a chunk that needs copies gets none. Of the copies that are due, the first is reported, when
+    /// its chunk or its reason changes.
+    CopyWaits {
+        /// The TSN of the chunk.
+        tsn: Tsn,
+        /// The message.
+        message: MessageId,
+        /// The stream of the message.
+        stream: StreamId,
+        /// The path that the copy would take; of a copy that waits for data, the path of the transmission before.
+        path: PathId,
+        /// Why.
+        reason: CopyWait,
     },
     /// A chunk in flight was declared lost, or is to be retransmitted as if it were.
     ChunkLost {
@@ -210,8 +247,10 @@ pub enum TraceKind {
         queue_delay: Duration,
         /// The time from `send` to this acknowledgement.
         delay: Duration,
-        /// Retransmissions of its chunks.
+        /// Retransmissions of its chunks, without early copies.
         retransmissions: u32,
+        /// Early copies of its chunks.
+        copies: u32,
     },
     /// A message was abandoned (RFC 3758 §3.5, RFC 7496).
     MessageAbandoned {
@@ -395,6 +434,28 @@ pub enum Blocked {
     MaxBurst,
 }
 
+/// Why an early copy does not leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CopyWait {
+    /// Data leaves first: a retransmission, or new data that is as urgent.
+    Data,
+    /// The state of the association or of the path allows no data.
+    State,
+    /// The congestion window, or a tail loss probe, which goes first.
+    CongestionWindow,
+    /// Data and copies take all that they may take of the path's rate.
+    Room,
+    /// A queue stands at the bottleneck: the link is full, and copies pause.
+    Pause,
+    /// A copy would arrive too late.
+    TooLate,
+    /// The path's round-trip time was not measured yet.
+    Unmeasured,
+    /// Copies need RACK-TLP, and a peer that reports duplicates.
+    Unavailable,
+}
+
 impl TraceKind {
     /// The name of the event in logs and qlog files.
     #[must_use]
@@ -410,6 +471,8 @@ impl TraceKind {
             Self::MessageQueued { .. } => "message_queued",
             Self::SendingWaits { .. } => "sending_waits",
             Self::DataSent { .. } => "data_sent",
+            Self::CopiesPlanned { .. } => "copies_planned",
+            Self::CopyWaits { .. } => "copy_waits",
             Self::ChunkLost { .. } => "chunk_lost",
             Self::LossSpurious { .. } => "loss_spurious",
             Self::Reneged { .. } => "reneged",
@@ -481,6 +544,31 @@ impl Blocked {
             Self::CongestionWindow => "congestion_window",
             Self::Pacer(_) => "pacer",
             Self::MaxBurst => "max_burst",
+        }
+    }
+}
+
+impl CopyWait {
+    /// The reason for which a path admits no copy.
+    pub(crate) fn of(blocked: Blocked) -> Self {
+        match blocked {
+            Blocked::State => Self::State,
+            _ => Self::CongestionWindow,
+        }
+    }
+
+    /// The name of the reason in logs and qlog files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Data => "data",
+            Self::State => "state",
+            Self::CongestionWindow => "congestion_window",
+            Self::Room => "room",
+            Self::Pause => "pause",
+            Self::TooLate => "too_late",
+            Self::Unmeasured => "unmeasured",
+            Self::Unavailable => "unavailable",
         }
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anabranch_netsim::{LinkConfig, LossModel, Probability, QueueLimit};
 use anabranch_proto::{
-    AbandonReason, AssociationState, Blocked, Config, LossRule, MessageId, Reliability, SchedulerKind,
-    SendOptions, StreamId, Timestamp, TraceEvent, TraceKind, TraceLevel,
+    AbandonReason, AssociationState, Blocked, Config, CopyWait, LossRule, MessageId, Reliability,
+    SchedulerKind, SendOptions, StreamId, Timestamp, TraceEvent, TraceKind, TraceLevel,
 };
 use anabranch_testkit::{Ledger, Pair, Setup, Side};
 use bytes::Bytes;
@@ -408,4 +408,88 @@ fn the_oldest_events_are_dropped_and_counted() {
     }
     assert_eq!(left, 65_536);
     assert!((4_464..4_480).contains(&count), "{count}");
+}
+
+/// A link of 20 ms each way, that loses a part of the packets.
+fn link_of_game(rate: u64, percent: f64) -> LinkConfig {
+    LinkConfig::default()
+        .with_delay(DELAY)
+        .with_rate(rate)
+        .with_queue(QueueLimit::Bytes(64_000))
+        .with_loss(LossModel::Bernoulli(Probability::percent(percent)))
+}
+
+/// Sends messages with a deadline, 60 a second, for some seconds. Returns the events of the sender.
+fn events_of_game(link: LinkConfig, bytes: usize, seconds: u32) -> (Pair, Vec<TraceEvent>) {
+    let mut pair = traced(Setup::new(13).path(link));
+    for _ in 0..60 * seconds {
+        let options = SendOptions::default().deadline(Duration::from_millis(60));
+        pair.send_with(Side::A, 0, vec![0; bytes], options);
+        pair.run_for(Duration::from_secs(1) / 60);
+    }
+    pair.run_for(Duration::from_secs(2));
+    let events = trace(&mut pair, Side::A);
+    (pair, events)
+}
+
+#[test]
+fn the_estimate_and_each_copy_of_a_message_with_a_deadline_are_told() {
+    let (mut pair, events) = events_of_game(link_of_game(2_000_000, 5.0), 200, 20);
+    let mut planned: BTreeMap<u32, u8> = BTreeMap::new();
+    let mut copied: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut of_messages = 0;
+    for event in &events {
+        match event.kind {
+            TraceKind::CopiesPlanned {
+                tsn,
+                left,
+                arrives,
+                failure,
+                copies,
+                ..
+            } => {
+                assert!((0.0..=1.0).contains(&failure), "{failure}");
+                assert!(left <= Duration::from_millis(60), "{left:?}");
+                assert!(arrives >= DELAY || planned.len() < 3, "{arrives:?}");
+                assert_eq!(planned.insert(tsn.0, copies), None, "once for each chunk");
+            }
+            TraceKind::DataSent {
+                tsn,
+                copy: Some(copy),
+                cause,
+                ..
+            } => {
+                assert_eq!(cause, Some(LossRule::EarlyCopy));
+                let before = copied.insert(tsn.0, copy).unwrap_or_default();
+                assert_eq!(copy, before + 1, "TSN {}", tsn.0);
+            }
+            TraceKind::MessageAcknowledged { copies, .. } => of_messages += u64::from(copies),
+            _ => {}
+        }
+    }
+    assert_eq!(planned.len(), 20 * 60);
+    let counters = *pair.association_mut(Side::A).counters();
+    let sum: u32 = copied.values().sum();
+    assert_eq!(u64::from(sum), counters.early_copies);
+    assert!(of_messages > counters.early_copies * 9 / 10, "{of_messages}");
+    assert!(copied.iter().all(|(tsn, copies)| *copies <= planned[tsn].into()));
+    assert!(sum > 20 * 60, "{sum}: at a loss of 5 % a message needs two");
+}
+
+#[test]
+fn copies_that_do_not_leave_have_a_reason() {
+    let reasons = |rate, bytes| -> Vec<_> {
+        let (_, events) = events_of_game(link_of_game(rate, 5.0), bytes, 20);
+        let reason = |event: &TraceEvent| match event.kind {
+            TraceKind::CopyWaits { reason, .. } => Some(reason),
+            _ => None,
+        };
+        events.iter().filter_map(reason).collect()
+    };
+    // With its copies, data would take more than the link carries.
+    let busy = reasons(900_000, 1_000);
+    assert!(busy.contains(&CopyWait::Room), "{busy:?}");
+    // Data takes more than the link carries.
+    let full = reasons(2_000_000, 4_300);
+    assert!(full.contains(&CopyWait::Pause), "{full:?}");
 }

@@ -49,6 +49,7 @@ pub(crate) use crate::path_id::{PathId, PathState};
 use crate::seq::ExtendedTsn;
 use crate::stats::{EcnPathStats, PathStats};
 use crate::time::Timestamp;
+use crate::trace_event::CopyWait;
 use delivery::{Delivery, Idle};
 use gates::Gates;
 use parameters::PathParameters;
@@ -250,8 +251,14 @@ impl Path {
         after
     }
 
-    /// Whether a copy of so many bytes of a message with a deadline leaves room for data on this path. `replaces`: a transmission is overdue.
-    pub(crate) fn has_room_for_copy(&mut self, now: Timestamp, bytes: usize, replaces: bool) -> bool {
+    /// Whether a copy of so many bytes of a message with a deadline leaves room for data on this path, or why it does not. `replaces`: a
+    /// transmission is overdue.
+    pub(crate) fn has_room_for_copy(
+        &mut self,
+        now: Timestamp,
+        bytes: usize,
+        replaces: bool,
+    ) -> Result<(), CopyWait> {
         let round_trip = self.rtt.smoothed_or_rto();
         let lowest = self.rtt.min().unwrap_or(round_trip);
         // While there is a queue, the path carries no more than it delivers.
@@ -259,10 +266,15 @@ impl Path {
         let rate = self.control.known_rate().or(delivered);
         let rate = rate.unwrap_or_else(|| self.control.window() as f64 / round_trip.as_secs_f64());
         let data = self.delivery.data_bytes_sent;
-        self.copies.estimate().is_none_or(|estimate| {
-            let room = &mut estimate.room;
-            room.admits(now, rate, data, bytes) && (replaces || !room.pauses(now))
-        })
+        let Some(estimate) = self.copies.estimate() else {
+            return Ok(());
+        };
+        let room = &mut estimate.room;
+        match room.admits(now, rate, data, bytes) {
+            _ if !replaces && room.pauses(now) => Err(CopyWait::Pause),
+            true => Ok(()),
+            false => Err(CopyWait::Room),
+        }
     }
 
     /// How long what was sent waits for its answer; `None` if nothing does.

@@ -21,6 +21,15 @@ struct Progress {
     /// Whether its last chunk was sent.
     ended: bool,
     retransmissions: u32,
+    copies: u32,
+}
+
+/// A chunk that was sent and is not acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    message: MessageId,
+    /// Its early copies.
+    copies: u32,
 }
 
 /// The messages that were given to `send` and are not acknowledged. The send buffer bounds them.
@@ -28,7 +37,7 @@ struct Progress {
 pub(super) struct Messages {
     messages: BTreeMap<MessageId, Progress>,
     /// The chunks that were sent and are not acknowledged.
-    chunks: BTreeMap<ExtendedTsn, MessageId>,
+    chunks: BTreeMap<ExtendedTsn, Sent>,
 }
 
 /// A transmission.
@@ -48,6 +57,7 @@ impl Messages {
             unacknowledged: 0,
             ended: false,
             retransmissions: 0,
+            copies: 0,
         });
     }
 
@@ -61,8 +71,22 @@ impl Messages {
         progress.first_sent.get_or_insert(now);
         progress.unacknowledged += 1;
         progress.ended |= sent.ending;
-        self.chunks.insert(sent.index, sent.message);
+        let chunk = Sent {
+            message: sent.message,
+            copies: 0,
+        };
+        self.chunks.insert(sent.index, chunk);
         Some(now.saturating_duration_since(progress.queued_at))
+    }
+
+    /// An early copy of a chunk was sent. Returns its number, if the chunk is known.
+    pub(super) fn on_copied(&mut self, index: ExtendedTsn) -> Option<u32> {
+        let chunk = self.chunks.get_mut(&index)?;
+        chunk.copies += 1;
+        if let Some(progress) = self.messages.get_mut(&chunk.message) {
+            progress.copies += 1;
+        }
+        Some(chunk.copies)
     }
 
     /// Chunks of this run are acknowledged: appends those that were not before, and the messages that are now complete.
@@ -73,7 +97,7 @@ impl Messages {
         chunks: &mut Vec<ExtendedTsn>,
         complete: &mut Vec<TraceKind>,
     ) {
-        while let Some((&index, &message)) = self.chunks.range(run.first..=run.last).next() {
+        while let Some((&index, &Sent { message, .. })) = self.chunks.range(run.first..=run.last).next() {
             self.chunks.remove(&index);
             chunks.push(index);
             let Some(progress) = self.messages.get_mut(&message) else {
@@ -89,6 +113,7 @@ impl Messages {
                     queue_delay: delay.saturating_sub(progress.first_sent.map(since).unwrap_or_default()),
                     delay,
                     retransmissions: progress.retransmissions,
+                    copies: progress.copies,
                 });
                 self.messages.remove(&message);
             }
@@ -103,7 +128,7 @@ impl Messages {
     /// A message was abandoned: its chunks are not reported as acknowledged.
     pub(super) fn forget(&mut self, message: MessageId) {
         if self.messages.remove(&message).is_some() {
-            self.chunks.retain(|_, of| *of != message);
+            self.chunks.retain(|_, chunk| chunk.message != message);
         }
     }
 

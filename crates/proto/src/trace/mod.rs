@@ -22,7 +22,7 @@ use crate::receive::Receiver;
 use crate::seq::{ExtendedTsn, extend_tsn};
 use crate::stats::Extensions;
 use crate::time::Timestamp;
-use crate::trace_event::{Blocked, LossRule, PathMetrics, TraceEvent, TraceKind, TraceLevel};
+use crate::trace_event::{Blocked, CopyWait, LossRule, PathMetrics, TraceEvent, TraceKind, TraceLevel};
 use crate::transmit::Sender;
 use messages::Messages;
 
@@ -57,6 +57,8 @@ pub(crate) struct TraceLog {
     state: AssociationState,
     paths: Vec<Option<PathSeen>>,
     wait: Option<Blocked>,
+    /// The early copy that was last reported as waiting, and why it waits.
+    copy_wait: Option<(Tsn, CopyWait)>,
     messages: Messages,
     /// Events of the packet that is being handled.
     arriving: Vec<TraceKind>,
@@ -119,6 +121,7 @@ impl TraceLog {
             state: AssociationState::Closed,
             paths: Vec::new(),
             wait: None,
+            copy_wait: None,
             messages: Messages::default(),
             arriving: Vec::new(),
             lost: BTreeMap::new(),
@@ -148,6 +151,12 @@ impl TraceLog {
                     self.lost.insert(extend_tsn(*tsn, base), *rule);
                 }
                 TraceKind::MessageAbandoned { message, .. } => self.messages.forget(*message),
+                TraceKind::CopyWaits { tsn, reason, .. } => {
+                    let wait = Some((*tsn, *reason));
+                    if core::mem::replace(&mut self.copy_wait, wait) == wait {
+                        continue;
+                    }
+                }
                 _ => {}
             }
             self.push(now, event);

@@ -149,14 +149,19 @@ impl TraceLog {
         }
         let of_it = outstanding.chunk(index);
         let fragment = &of_it.fragment;
-        let copy = of_it.transmissions == 1 && of_it.is_copied();
+        let is_copy = of_it.transmissions == 1 && of_it.is_copied();
         let sent = Transmission {
             index,
             message: fragment.message,
-            first: of_it.transmissions == 1 && !copy,
+            first: of_it.transmissions == 1,
             ending: fragment.ending,
         };
-        let cause = self.lost.remove(&index).or(copy.then_some(LossRule::EarlyCopy));
+        let lost_by = self.lost.remove(&index);
+        let (cause, waited, copy) = if is_copy {
+            (Some(LossRule::EarlyCopy), None, self.messages.on_copied(index))
+        } else {
+            (lost_by, self.messages.on_sent(seen.now, &sent), None)
+        };
         Some(TraceKind::DataSent {
             tsn,
             message: fragment.message,
@@ -170,7 +175,8 @@ impl TraceLog {
             ending: fragment.ending,
             transmission: of_it.transmissions,
             cause,
-            waited: self.messages.on_sent(seen.now, &sent),
+            waited,
+            copy,
         })
     }
 

@@ -27,6 +27,8 @@ impl fmt::Display for TraceKind {
             Self::MessageQueued { .. } => self.write_message_queued(f),
             Self::SendingWaits { reason } => write!(f, "data waits: {}", reason.name()),
             Self::DataSent { .. } => self.write_data_sent(f),
+            Self::CopiesPlanned { .. } => self.write_copies_planned(f),
+            Self::CopyWaits { .. } => self.write_copy_waits(f),
             Self::ChunkLost { .. } => self.write_chunk_lost(f),
             Self::LossSpurious { tsn } => write!(f, "the loss of TSN {} was spurious", tsn.0),
             Self::Reneged { tsn } => write!(f, "the receiver reneged on TSN {}", tsn.0),
@@ -100,6 +102,7 @@ impl TraceKind {
             transmission,
             cause,
             waited,
+            copy,
             ..
         } = self
         else {
@@ -110,13 +113,61 @@ impl TraceKind {
             "TSN {} sent on path {path}: message {} of stream {}",
             tsn.0, message.0, stream.0
         )?;
-        if let Some(rule) = cause {
+        if let Some(copy) = copy {
+            write!(f, ", early copy {copy}")?;
+        } else if let Some(rule) = cause {
             write!(f, ", transmission {transmission} because of {}", rule.name())?;
         }
         match waited {
             Some(waited) => write!(f, ", {} after send", Millis(*waited)),
             None => Ok(()),
         }
+    }
+
+    fn write_copies_planned(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::CopiesPlanned {
+            tsn,
+            message,
+            stream,
+            path,
+            left,
+            arrives,
+            failure,
+            copies,
+        } = self
+        else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "message {} of stream {} has {} left: TSN {} needs {} on path {path} and fails with probability {failure:.4}, so {copies} copies",
+            message.0,
+            stream.0,
+            Millis(*left),
+            tsn.0,
+            Millis(*arrives)
+        )
+    }
+
+    fn write_copy_waits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::CopyWaits {
+            tsn,
+            message,
+            stream,
+            path,
+            reason,
+        } = self
+        else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "message {} of stream {}: no copy of TSN {} on path {path} now: {}",
+            message.0,
+            stream.0,
+            tsn.0,
+            reason.name()
+        )
     }
 
     fn write_chunk_lost(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -182,18 +233,23 @@ impl TraceKind {
             queue_delay,
             delay,
             retransmissions,
+            copies,
         } = self
         else {
             return Ok(());
         };
         write!(
             f,
-            "message {} of stream {} acknowledged {} after send ({} in the queue, {retransmissions} retransmissions)",
+            "message {} of stream {} acknowledged {} after send ({} in the queue, {retransmissions} retransmissions",
             message.0,
             stream.0,
             Millis(*delay),
             Millis(*queue_delay)
-        )
+        )?;
+        match copies {
+            0 => f.write_str(")"),
+            copies => write!(f, ", {copies} early copies)"),
+        }
     }
 
     fn write_message_abandoned(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

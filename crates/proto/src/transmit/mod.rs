@@ -11,6 +11,7 @@ mod assemble;
 mod confirmations;
 mod congestion_echo;
 mod eligibility;
+mod explain;
 mod in_time;
 mod loss_timers;
 mod peer_window;

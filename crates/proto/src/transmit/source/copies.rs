@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use anabranch_wire::packet::PacketWriter;
 
+use super::super::explain::Estimate;
 use super::super::in_time::{Deadline, chance, chance_alone};
 use super::super::{Cx, Sender};
 use super::Source;
@@ -13,6 +14,7 @@ use crate::message::{Copies, Persistence};
 use crate::path::{Load, Path, PathId};
 use crate::recovery::ChunkState;
 use crate::time::Timestamp;
+use crate::trace_event::CopyWait;
 
 /// The shortest time between two copies that test a path which does not answer.
 const TEST_INTERVAL: Duration = Duration::from_millis(50);
@@ -48,6 +50,8 @@ impl Sender {
             } else {
                 self.plan_late_copy(cx, id, index);
             }
+        } else {
+            self.note_copy_waits(index, id, CopyWait::Unavailable);
         }
     }
 
@@ -86,21 +90,31 @@ impl Sender {
     }
 
     /// How many copies the chunk needs that was sent on this path.
-    fn copies_for_deadline(&self, cx: &mut Cx<'_>, id: PathId, index: u64) -> u8 {
+    fn copies_for_deadline(&mut self, cx: &mut Cx<'_>, id: PathId, index: u64) -> u8 {
         let Some(deadline) = self.deadline_of(index) else {
             return 0;
         };
         let (now, bytes) = (cx.now, self.outstanding.chunk(index).fragment.wire_len());
         let left = deadline.at.saturating_duration_since(now);
         let may_be_late = MayBeLate::of_million(cx.config.late_per_million);
-        if self.outstanding.identity().is_none() {
-            let here = chance_alone(now, cx.paths.path_mut(id), 0);
-            return needed_copies(&here, &[], left, deadline.fragments, may_be_late);
-        }
-        let here = chance(now, cx.paths.path_mut(id), 0);
-        let others = cx.paths.active_mut().filter(|path| path.id != id);
-        let elsewhere: Vec<_> = others.map(|path| chance(now, path, bytes)).collect();
-        needed_copies(&here, &elsewhere, left, deadline.fragments, may_be_late)
+        let (here, elsewhere) = if self.outstanding.identity().is_none() {
+            (chance_alone(now, cx.paths.path_mut(id), 0), Vec::new())
+        } else {
+            let here = chance(now, cx.paths.path_mut(id), 0);
+            let others = cx.paths.active_mut().filter(|path| path.id != id);
+            (here, others.map(|path| chance(now, path, bytes)).collect())
+        };
+        let fragments = deadline.fragments;
+        let copies = needed_copies(&here, &elsewhere, left, fragments, may_be_late);
+        let estimate = Estimate {
+            path: id,
+            chance: here,
+            left,
+            fragments,
+            copies,
+        };
+        self.note_estimate(index, &estimate);
+        copies
     }
 
     /// The path of a copy: that of the last transmission, or if the copy is more probably in time there, another one. Only acknowledgements
@@ -129,7 +143,7 @@ impl Sender {
         let rtt = &cx.paths.path(id).rtt;
         // Before the first RTT was measured, nothing says when a copy is of use.
         let (Some(smoothed), Some(lowest)) = (rtt.smoothed(), rtt.min()) else {
-            return;
+            return self.note_copy_waits(index, id, CopyWait::Unmeasured);
         };
         let copy = PlannedCopy::new(cx.now, index, left, id);
         // On another path it need not outlive a burst of losses.
@@ -156,6 +170,8 @@ impl Sender {
                 due: cx.now + spacing,
                 ..copy
             });
+        } else {
+            self.note_copy_waits(index, id, CopyWait::TooLate);
         }
     }
 
@@ -167,7 +183,7 @@ impl Sender {
         }
         let copy = self.next_copy(cx);
         copy.is_some_and(|copy| {
-            self.class_of(copy) < self.queue.next_class() && self.may_copy(cx, copy).is_some()
+            self.class_of(copy) < self.queue.next_class() && self.may_copy(cx, copy).is_ok()
         })
     }
 
@@ -175,20 +191,28 @@ impl Sender {
         self.queue.class(self.outstanding.chunk(copy.tsn).fragment.stream)
     }
 
-    /// The path on which a copy may leave, if it may: copies take what the congestion window leaves, but not from data that is as urgent.
-    fn may_copy(&self, cx: &mut Cx<'_>, copy: PlannedCopy) -> Option<PathId> {
+    /// The path on which a copy may leave, or why it may not: copies take what the congestion window leaves, but not from data that is as urgent.
+    fn may_copy(&self, cx: &mut Cx<'_>, copy: PlannedCopy) -> Result<PathId, (PathId, CopyWait)> {
         let data_waits = self.outstanding.first_lost().is_some()
             || !self.queue.is_empty() && self.queue.next_class() <= self.class_of(copy);
-        if data_waits || !cx.may_send_data() {
-            return None;
+        if data_waits {
+            return Err((copy.last, CopyWait::Data));
+        }
+        if !cx.may_send_data() {
+            return Err((copy.last, CopyWait::State));
         }
         let id = copy.tests.unwrap_or_else(|| self.path_of_copy(cx, copy));
         let path = cx.paths.path_mut(id);
-        path.admits(cx.now, Load::Copies).ok()?;
+        let admitted = path.admits(cx.now, Load::Copies);
+        admitted.map_err(|blocked| (id, CopyWait::of(blocked)))?;
         let fragment = &self.outstanding.chunk(copy.tsn).fragment;
         let fixed = matches!(fragment.haste.copies, Copies::Fixed(_));
-        let replaces = copy.late || copy.tests.is_some();
-        (fixed || path.has_room_for_copy(cx.now, fragment.wire_len(), replaces)).then_some(id)
+        if !fixed {
+            let replaces = copy.late || copy.tests.is_some();
+            let room = path.has_room_for_copy(cx.now, fragment.wire_len(), replaces);
+            room.map_err(|wait| (id, wait))?;
+        }
+        Ok(id)
     }
 
     /// The path of a packet that has only copies: a copy is due, and no data leaves.
@@ -197,7 +221,13 @@ impl Sender {
             return None;
         }
         let copy = self.next_copy(cx)?;
-        self.may_copy(cx, copy)
+        match self.may_copy(cx, copy) {
+            Ok(path) => Some(path),
+            Err((path, wait)) => {
+                self.note_copy_waits(copy.tsn, path, wait);
+                None
+            }
+        }
     }
 
     /// Adds the copies that are due to a packet, after its `data`.
@@ -218,7 +248,7 @@ impl Sender {
             let chunk = self.outstanding.chunk(copy.tsn);
             let size = chunk.fragment.wire_len();
             let fits = size <= packet.room_for(kind);
-            if !(fits || packet.is_empty()) || self.may_copy(cx, copy) != Some(id) {
+            if !(fits || packet.is_empty()) || self.may_copy(cx, copy) != Ok(id) {
                 return;
             }
             self.copies.remove(&copy);

@@ -90,7 +90,7 @@ impl Sender {
         let id = self.path_of_repair(cx, deadline, wire_len);
         let path = cx.paths.path_mut(id);
         match path.admits(cx.now, Load::Copies) {
-            Ok(()) => path.has_room_for_copy(cx.now, wire_len, false).then_some(id),
+            Ok(()) => path.has_room_for_copy(cx.now, wire_len, false).ok().map(|()| id),
             Err(blocked @ Blocked::Pacer(_)) => {
                 self.blocked = blocked;
                 None
