@@ -112,12 +112,16 @@ impl PingArgs {
 }
 
 impl Board {
-    /// The message of an echo: the oldest message that `is_equal` to the echo, otherwise the oldest message. A stream keeps the
-    /// order, so that the echoes of older messages are missing.
-    fn take(&mut self, is_equal: impl Fn(u64) -> bool) -> Option<Sent> {
+    /// The message of an echo: the oldest message that `is_equal` to the echo, otherwise the oldest message. If the stream keeps the order, the
+    /// echoes of older messages are missing.
+    fn take(&mut self, ordered: bool, is_equal: impl Fn(u64) -> bool) -> Option<Sent> {
         let place = self.waiting.iter().position(|sent| is_equal(sent.number));
-        self.waiting.drain(..place.unwrap_or(0));
-        self.waiting.pop_front()
+        let place = place.unwrap_or(0);
+        if ordered {
+            self.waiting.drain(..place);
+            return self.waiting.pop_front();
+        }
+        self.waiting.remove(place)
     }
 
     fn missing(&self) -> u64 {
@@ -295,7 +299,9 @@ fn compare(args: &PingArgs, board: &Mutex<Board>, echo: Message) {
     let bytes = echo.into_bytes();
     let is_equal = |number| bytes == payload(number, args.size);
     // Without partial reliability, the next echo must be the echo of the oldest message.
-    let waiting = lock(board).take(|number| args.may_abandon() && is_equal(number));
+    // Messages with a deadline are unordered, and so are their echoes.
+    let ordered = args.urgency.deadline.is_none();
+    let waiting = lock(board).take(ordered, |number| args.may_abandon() && is_equal(number));
     let Some(Sent { number, at, .. }) = waiting else {
         let text = format!(
             "unexpected: {} on stream {} without a sent message",
@@ -318,7 +324,7 @@ fn compare(args: &PingArgs, board: &Mutex<Board>, echo: Message) {
     if ppid != PPID {
         wrong.push(format!("its payload protocol identifier is {}", ppid.0));
     }
-    if unordered {
+    if unordered && ordered {
         wrong.push("it came unordered".to_owned());
     }
     let delay = came.duration_since(at);
@@ -414,11 +420,32 @@ mod tests {
                 expired: false,
             });
         }
-        assert_eq!(board.take(|_| false).unwrap().number, 0, "else to the oldest");
-        assert_eq!(board.take(|number| number == 2).unwrap().number, 2);
+        assert_eq!(
+            board.take(true, |_| false).unwrap().number,
+            0,
+            "else to the oldest"
+        );
+        assert_eq!(board.take(true, |number| number == 2).unwrap().number, 2);
         assert_eq!(board.waiting.len(), 1, "the older one was lost");
-        assert_eq!(board.take(|_| false).unwrap().number, 3);
-        assert!(board.take(|_| true).is_none());
+        assert_eq!(board.take(true, |_| false).unwrap().number, 3);
+        assert!(board.take(true, |_| true).is_none());
+    }
+
+    #[test]
+    fn unordered_echoes_may_overtake_each_other() {
+        let mut board = Board::default();
+        for number in 0..3 {
+            board.waiting.push_back(Sent {
+                number,
+                at: Instant::now(),
+                expired: false,
+            });
+        }
+        let came = [2, 0, 1].map(|own| board.take(false, |number| number == own));
+        assert_eq!(
+            came.map(|sent| sent.map(|sent| sent.number)),
+            [Some(2), Some(0), Some(1)]
+        );
     }
 
     #[test]
