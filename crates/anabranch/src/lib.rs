@@ -117,7 +117,7 @@ pub use anabranch_proto::{
     ReconfigurationConfig, ReconfigurationError, ReconfigurationEvent, ReconfigurationRequest,
     ReconfigurationResult, RecoveryRules, Reliability, ResetDirection, RetransmissionConfig, RtoConfig,
     SackConfig, SchedulerKind, SchedulingError, SendOptions, StreamConfig, StreamId, StreamSelection,
-    StreamStats, Undelivered,
+    StreamStats, Timestamp, Undelivered,
 };
 pub use anabranch_proto::{
     AddressError, AddressEvent, AddressForm, AddressTypes, AuthenticationConfig, AuthenticationEvent,

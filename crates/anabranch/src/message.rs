@@ -1,14 +1,15 @@
 //! Messages that `recv` returns, and the joining of messages that are delivered in parts (RFC 9260 §6.9).
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
-use anabranch_proto::{MessagePart, Payload, Ppid, SendOptions, StreamId};
+use anabranch_proto::{MessagePart, PathId, Payload, Ppid, SendOptions, StreamId};
 use bytes::Bytes;
 
 use crate::error::RecvError;
 
-/// A whole message from the peer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A whole message from the peer. Two messages are equal if stream, identifier, order and data are; when and where they arrived does not count.
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Message {
     /// The stream of the message.
@@ -17,18 +18,27 @@ pub struct Message {
     pub ppid: Ppid,
     /// Whether the sender sent the message unordered.
     pub unordered: bool,
+    /// When the packet arrived that completed the message, by the clock of this machine. The message may have waited since: for earlier
+    /// messages of its stream, and for `recv`.
+    pub arrived_at: Instant,
+    /// The path of that packet: [`Association::stats`](crate::Association::stats) has its addresses. If the packet came from an address that is
+    /// no path, the path of the association's packet before it.
+    pub path: PathId,
     /// The data, in slices of the received datagrams; [`Message::into_bytes`] joins them.
     pub payload: Payload,
 }
 
 impl Message {
-    /// A message as `recv` returns it, ordered and without payload protocol identifier: for the tests of programs.
+    /// A message as `recv` returns it, ordered and without payload protocol identifier, which arrives now on path 0: for the tests of
+    /// programs.
     #[must_use]
     pub fn new(stream: impl Into<StreamId>, payload: impl Into<Payload>) -> Self {
         Self {
             stream: stream.into(),
             ppid: Ppid::default(),
             unordered: false,
+            arrived_at: Instant::now(),
+            path: PathId(0),
             payload: payload.into(),
         }
     }
@@ -46,6 +56,15 @@ impl Message {
         SendOptions::default().ppid(self.ppid).unordered(self.unordered)
     }
 }
+
+impl PartialEq for Message {
+    fn eq(&self, other: &Self) -> bool {
+        let facts = |message: &Self| (message.stream, message.ppid, message.unordered);
+        facts(self) == facts(other) && self.payload == other.payload
+    }
+}
+
+impl Eq for Message {}
 
 /// Slices of at most this size are copied together: a separate slice would take several times its own size in memory.
 const SMALL: usize = 256;
@@ -68,8 +87,10 @@ impl Joining {
 }
 
 /// Joins parts to messages, with one limit for all incomplete messages together.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Joiner {
+    /// The beginning of the endpoint's time.
+    started: Instant,
     /// Incomplete messages by [`MessagePart::message`]. With interleaving, a stream can have two: one ordered, one unordered.
     open: BTreeMap<u64, Joining>,
     bytes: usize,
@@ -86,6 +107,14 @@ struct Joining {
 }
 
 impl Joiner {
+    pub(crate) fn new(started: Instant) -> Self {
+        Self {
+            started,
+            open: BTreeMap::new(),
+            bytes: 0,
+        }
+    }
+
     /// Adds a part. Returns the message if the part completes it, or an error if the limit is exceeded.
     pub(crate) fn push(&mut self, part: MessagePart, limit: usize) -> Option<Result<Message, RecvError>> {
         let MessagePart {
@@ -96,13 +125,18 @@ impl Joiner {
             beginning,
             ending,
             truncated,
+            arrived_at,
+            path,
             payload,
         } = part;
+        let arrived_at = self.started + Duration::from_nanos(arrived_at.0);
         if beginning && ending {
             return Some(Ok(Message {
                 stream,
                 ppid,
                 unordered,
+                arrived_at,
+                path,
                 payload,
             }));
         }
@@ -138,6 +172,8 @@ impl Joiner {
                     stream,
                     ppid,
                     unordered,
+                    arrived_at,
+                    path,
                     payload: joined.pieces.into(),
                 }));
             }
@@ -147,7 +183,7 @@ impl Joiner {
 
     /// Drops incomplete messages: after a restart of the peer their remaining parts do not arrive.
     pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self::new(self.started);
     }
 }
 
@@ -163,6 +199,8 @@ pub(crate) enum Next<T> {
 
 #[cfg(test)]
 mod tests {
+    use anabranch_proto::Timestamp;
+
     use super::*;
 
     fn part(message: u64, beginning: bool, ending: bool, payload: &'static [u8]) -> MessagePart {
@@ -174,18 +212,22 @@ mod tests {
             beginning,
             ending,
             truncated: false,
+            arrived_at: Timestamp::from_millis(10 * message + u64::from(ending)),
+            path: PathId(0),
             payload: Payload::from(vec![Bytes::from_static(payload)]),
         }
     }
 
     #[test]
     fn interleaved_parts_are_joined_by_message() {
-        let mut joiner = Joiner::default();
+        let mut joiner = Joiner::new(Instant::now());
         assert_eq!(joiner.push(part(1, true, false, b"one, "), 100), None);
         assert_eq!(joiner.push(part(2, true, false, b"two, "), 100), None);
         let whole = joiner.push(part(3, true, true, b"three"), 100).unwrap().unwrap();
         assert_eq!(whole.into_bytes(), "three");
         let first = joiner.push(part(1, false, true, b"end"), 100).unwrap().unwrap();
+        let since = first.arrived_at - joiner.started;
+        assert_eq!(since, Duration::from_millis(11), "as its last part");
         assert_eq!(
             (first.stream, first.into_bytes()),
             (StreamId(1), Bytes::from("one, end"))
@@ -197,7 +239,7 @@ mod tests {
 
     #[test]
     fn small_pieces_are_joined_as_they_come() {
-        let mut joiner = Joiner::default();
+        let mut joiner = Joiner::new(Instant::now());
         let large = [7; SMALL + 1];
         joiner.push(part(1, true, false, b"a"), 10_000);
         for _ in 0..1000 {
@@ -213,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_message_abandoned_half_way_is_dropped_and_its_room_is_free() {
-        let mut joiner = Joiner::default();
+        let mut joiner = Joiner::new(Instant::now());
         let cut = MessagePart {
             truncated: true,
             ..part(1, false, true, b"")
@@ -228,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_message_beyond_the_limit_is_reported_once_and_skipped() {
-        let mut joiner = Joiner::default();
+        let mut joiner = Joiner::new(Instant::now());
         assert_eq!(joiner.push(part(1, true, false, b"12345"), 8), None);
         let error = RecvError::TooLarge {
             stream: StreamId(1),

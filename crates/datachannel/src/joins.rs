@@ -85,7 +85,7 @@ impl Joins {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_proto::{Payload, StreamId};
+    use anabranch_proto::{PathId, Payload, StreamId, Timestamp};
 
     use super::*;
 
@@ -101,6 +101,8 @@ mod tests {
             beginning: ends[0],
             ending: ends[1],
             truncated: false,
+            arrived_at: Timestamp::ZERO,
+            path: PathId(0),
             payload: Payload::from(bytes),
         }
     }

@@ -122,6 +122,7 @@ impl Shared {
         let from = core.remote_address().ip();
         let bond = Bond::new(core.remote_address(), origin);
         let keys = hub.tls.as_ref().map(Keys::new);
+        let started = hub.started.into_std();
         let readiness = if keys.is_some() {
             Readiness::Waiting
         } else {
@@ -133,7 +134,7 @@ impl Shared {
             from,
             bond,
             watched,
-            state: Mutex::new(State::new(core, sources, keys)),
+            state: Mutex::new(State::new(core, sources, keys, started)),
             readiness: SharedReadiness::new(readiness),
             waiting: AtomicUsize::new(0),
             inbox: Mutex::default(),

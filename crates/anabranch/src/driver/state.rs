@@ -1,6 +1,7 @@
 //! The state of one association behind its lock: the core's state machine, and its tasks and events.
 
 use std::io;
+use std::time::Instant;
 
 use anabranch_proto::{CloseReason, Event, Inbound, PathId, StreamId, StreamItem, Timestamp};
 
@@ -66,6 +67,7 @@ impl State {
         core: Box<anabranch_proto::Association>,
         sources: Vec<PathSource>,
         keys: Option<Keys>,
+        started: Instant,
     ) -> Self {
         Self {
             core,
@@ -75,7 +77,7 @@ impl State {
             armed: None,
             clock: Timestamp::ZERO,
             events: Events::default(),
-            joiner: Joiner::default(),
+            joiner: Joiner::new(started),
             senders: Senders::default(),
             readers: Readers::default(),
             receipts: Receipts::default(),

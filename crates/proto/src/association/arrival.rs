@@ -2,10 +2,19 @@
 
 use anabranch_wire::chunk::{AckPolicy, Data, IData, PathSequence};
 
-use crate::receive::Fragment;
+use super::Association;
+use crate::inbound::Inbound;
+use crate::receive::{Fragment, Origin};
+use crate::time::Timestamp;
 
 /// The transmission that carried a chunk, and the requested path of its acknowledgement (ECA-SCTP).
 type Carried = (PathSequence, AckPolicy);
+
+/// The length in bytes of the packet that is being handled, when it arrived, and on which path.
+pub(super) fn packet(association: &Association, now: Timestamp, inbound: &Inbound) -> (usize, Origin) {
+    let path = association.paths.last_arrival;
+    (inbound.len(), Origin { at: now, path })
+}
 
 /// A chunk of user data as it arrived.
 pub(super) struct Arrival {
@@ -17,7 +26,7 @@ pub(super) struct Arrival {
 
 impl Arrival {
     /// From DATA in a packet of `datagram` bytes.
-    pub(super) fn of_data(data: Data, carried: Option<Carried>, datagram: usize) -> Self {
+    pub(super) fn of_data(data: Data, carried: Option<Carried>, (datagram, origin): (usize, Origin)) -> Self {
         Self {
             fragment: Fragment {
                 tsn: data.tsn,
@@ -31,6 +40,7 @@ impl Arrival {
                 repair: false,
                 payload: data.payload,
                 datagram,
+                origin,
             },
             immediate: data.immediate,
             carried,
@@ -38,7 +48,11 @@ impl Arrival {
     }
 
     /// From I-DATA in a packet of `datagram` bytes.
-    pub(super) fn of_i_data(data: IData, carried: Option<Carried>, datagram: usize) -> Self {
+    pub(super) fn of_i_data(
+        data: IData,
+        carried: Option<Carried>,
+        (datagram, origin): (usize, Origin),
+    ) -> Self {
         Self {
             fragment: Fragment {
                 tsn: data.tsn,
@@ -52,6 +66,7 @@ impl Arrival {
                 repair: data.repair,
                 payload: data.payload,
                 datagram,
+                origin,
             },
             immediate: data.immediate,
             carried,

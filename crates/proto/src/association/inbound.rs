@@ -7,7 +7,7 @@ use anabranch_wire::chunk::{
 };
 use anabranch_wire::packet::COMMON_HEADER_LEN;
 
-use super::arrival::Arrival;
+use super::arrival::{Arrival, packet};
 use super::chunk_rules::{rule, wrong_format};
 use super::packet_notes::{Onward, PacketNotes};
 use super::ports::on_port;
@@ -127,10 +127,20 @@ impl Association {
         }
         // Nearly all chunks are of these types, which are smaller than the largest variant of `Chunk`.
         let read = match raw.kind {
-            kind::DATA => Data::decode(raw)
-                .map(|data| self.on_data(now, Arrival::of_data(data, None, inbound.len()), notes)),
-            kind::I_DATA => IData::decode(raw)
-                .map(|data| self.on_data(now, Arrival::of_i_data(data, None, inbound.len()), notes)),
+            kind::DATA => Data::decode(raw).map(|data| {
+                self.on_data(
+                    now,
+                    Arrival::of_data(data, None, packet(self, now, inbound)),
+                    notes,
+                )
+            }),
+            kind::I_DATA => IData::decode(raw).map(|data| {
+                self.on_data(
+                    now,
+                    Arrival::of_i_data(data, None, packet(self, now, inbound)),
+                    notes,
+                )
+            }),
             kind::SACK => Sack::decode(raw).map(|sack| {
                 if self.state.may(permit::SEND_DATA)
                     && !self.reconfiguration.is_former_ack(now, sack.cumulative_tsn_ack)
@@ -228,8 +238,8 @@ impl Association {
                 }
                 return Onward::Break(());
             }
-            Chunk::EData(chunk) => on_e_data(self, now, chunk, inbound.len(), notes),
-            Chunk::EIData(chunk) => on_e_i_data(self, now, chunk, inbound.len(), notes),
+            Chunk::EData(chunk) => on_e_data(self, now, chunk, packet(self, now, inbound), notes),
+            Chunk::EIData(chunk) => on_e_i_data(self, now, chunk, packet(self, now, inbound), notes),
             Chunk::CoopSack(sack) => self.sending(now, |sender, cx| sender.on_coop_sack(cx, &sack)),
             Chunk::ForwardPsn(point) => {
                 self.counters.forward_psns_received += 1;

@@ -12,6 +12,7 @@ pub(crate) use crate::config::DiscardNotice;
 use crate::config::PartialReliabilityConfig;
 use crate::path_id::PathId;
 use crate::setters::setters;
+use crate::time::Timestamp;
 pub(crate) use fragment::{Fragment, PPID_LEN, UnsentMessage};
 pub(crate) use persistence::{AbandonPolicy, Copies, Haste, Persistence};
 
@@ -153,6 +154,11 @@ pub struct MessagePart {
     /// Whether the message ends here because its sender abandoned it (RFC 3758 §3.6): its rest will never arrive, and this part has no
     /// bytes. Only after earlier parts, never for a whole message.
     pub truncated: bool,
+    /// When the packet arrived that completed the message; of a part before the end, the last one of its packets so far. The message may have
+    /// waited for its turn since. The time is that of the driver; with the crate `anabranch`, it counts from the beginning of the endpoint.
+    pub arrived_at: Timestamp,
+    /// The path of that packet. If the packet came from an address that is no path: the path of the association's packet before it.
+    pub path: PathId,
     /// The user data, as slices of the datagrams in which it arrived.
     pub payload: Payload,
 }

@@ -76,7 +76,7 @@ pub(super) struct InboundStreams {
     /// The streams of which a message has arrived or was skipped since all were last reset: a reset of all streams visits only these.
     used: Vec<StreamId>,
     /// Messages whose turn has not come.
-    waiting: BTreeMap<Place, Held>,
+    waiting: BTreeMap<Place, Box<Held>>,
     /// Messages that the sender abandoned and whose turn has not come: their stream does not wait for them. Their number has a limit.
     skipped: BTreeSet<Place>,
 }
@@ -116,7 +116,7 @@ impl InboundStreams {
         match self.waiting.entry(place) {
             _ if self.skipped.contains(&place) => Err(held),
             std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(held);
+                entry.insert(Box::new(held));
                 Ok(())
             }
             std::collections::btree_map::Entry::Occupied(_) => Err(held),
@@ -138,7 +138,7 @@ impl InboundStreams {
         loop {
             let place = (id, stream.next);
             match self.waiting.remove(&place) {
-                Some(held) => deliver(held),
+                Some(held) => deliver(*held),
                 None if self.skipped.remove(&place) => {}
                 None => return,
             }
@@ -154,7 +154,8 @@ impl InboundStreams {
         }
         let range = (id, first)..=(id, last);
         while let Some(place) = self.waiting.range(range.clone()).next().map(|(place, _)| *place) {
-            self.waiting.remove(&place).into_iter().for_each(&mut *deliver);
+            let waited = self.waiting.remove(&place);
+            waited.into_iter().for_each(|held| deliver(*held));
         }
         while let Some(place) = self.skipped.range(range.clone()).next().copied() {
             self.skipped.remove(&place);
@@ -228,7 +229,7 @@ impl InboundStreams {
 
     /// Removes and returns the waiting message with this SSN.
     pub(super) fn take_waiting(&mut self, id: StreamId, ssn: u16) -> Option<Held> {
-        self.waiting.remove(&(id, ssn))
+        self.waiting.remove(&(id, ssn)).map(|held| *held)
     }
 
     /// Drops all messages; returns what they cost.
@@ -252,6 +253,8 @@ mod tests {
 
     use super::*;
     use crate::message::MessagePart;
+    use crate::path_id::PathId;
+    use crate::time::Timestamp;
 
     fn held(stream: u16, message: u64) -> Held {
         let part = MessagePart {
@@ -262,6 +265,8 @@ mod tests {
             beginning: true,
             ending: true,
             truncated: false,
+            arrived_at: Timestamp::ZERO,
+            path: PathId(0),
             payload: Bytes::from_static(b"x").into(),
         };
         Held::new(part, 1, Load::default())

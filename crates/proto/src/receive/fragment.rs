@@ -3,6 +3,25 @@
 use anabranch_wire::{Ppid, StreamId, Tsn};
 use bytes::Bytes;
 
+use crate::path_id::PathId;
+use crate::time::Timestamp;
+
+/// The packet in which a fragment arrived: when, and on which path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Origin {
+    pub(crate) at: Timestamp,
+    pub(crate) path: PathId,
+}
+
+impl Default for Origin {
+    fn default() -> Self {
+        Self {
+            at: Timestamp::ZERO,
+            path: PathId(0),
+        }
+    }
+}
+
 /// The user data of a DATA, I-DATA, E-DATA or E-I-DATA chunk.
 #[derive(Clone, Debug)]
 pub(crate) struct Fragment {
@@ -22,6 +41,7 @@ pub(crate) struct Fragment {
     /// Length in bytes of the datagram that the payload is a slice of. The whole datagram stays in memory as long as the payload. If the
     /// payload was copied, its own length.
     pub(crate) datagram: usize,
+    pub(crate) origin: Origin,
 }
 
 /// The result of handling a fragment.

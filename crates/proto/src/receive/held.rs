@@ -40,6 +40,8 @@ impl Held {
             beginning: true,
             ending: true,
             truncated: false,
+            arrived_at: fragment.origin.at,
+            path: fragment.origin.path,
             payload: fragment.payload.into(),
         };
         Self::new(part, tsn, load)

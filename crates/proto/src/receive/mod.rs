@@ -41,7 +41,7 @@ use ack_timing::Urgency;
 use acknowledgement::{AckContent, Acknowledger};
 use deferral::Deferral;
 use delivery::Outlet;
-pub(crate) use fragment::{Fragment, Verdict};
+pub(crate) use fragment::{Fragment, Origin, Verdict};
 use held::Held;
 use interleaved::Interleaved;
 use load::{GAP, Load};

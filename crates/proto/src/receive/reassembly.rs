@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use anabranch_wire::{Ppid, Ssn, StreamId};
 use bytes::Bytes;
 
-use super::fragment::Fragment;
+use super::fragment::{Fragment, Origin};
 use super::load::Load;
 use crate::seq::ExtendedTsn;
 use crate::seq::Run;
@@ -28,6 +28,8 @@ pub(super) struct Assembly {
     pub(super) load: Load,
     /// The number that the message has for the application, once a part was delivered.
     pub(super) handed_over: Option<u64>,
+    /// The last packet of the run.
+    pub(super) origin: Origin,
 }
 
 impl Assembly {
@@ -42,6 +44,7 @@ impl Assembly {
             has_beginning: fragment.beginning,
             has_ending: fragment.ending,
             load: Load::of(&fragment),
+            origin: fragment.origin,
             payloads: VecDeque::from([fragment.payload]),
             handed_over: None,
         }
@@ -85,6 +88,7 @@ impl Assembly {
         self.last += 1;
         self.has_ending = fragment.ending;
         self.load += Load::of(&fragment);
+        self.origin = fragment.origin;
         self.payloads.push_back(fragment.payload);
     }
 
@@ -93,6 +97,7 @@ impl Assembly {
         self.last = next.last;
         self.has_ending = next.has_ending;
         self.load += next.load;
+        self.origin = self.origin.max(next.origin);
         if self.payloads.len() >= next.payloads.len() {
             self.payloads.append(&mut next.payloads);
         } else {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use anabranch_wire::{Ppid, StreamId, Tsn};
 use bytes::Bytes;
 
-use super::Fragment;
 use super::load::Load;
 use super::reassembly::Reassembly;
+use super::{Fragment, Origin};
 use crate::fuzzing::Commands;
 use crate::seq::ExtendedTsn;
 
@@ -119,6 +119,7 @@ impl Model {
             ending: entry.ending,
             repair: false,
             datagram: entry.payload.len(),
+            origin: Origin::default(),
             payload: entry.payload.clone(),
         };
         let entries = &self.entries;

@@ -216,6 +216,8 @@ impl Sequential {
             beginning: assembly.handed_over.is_none(),
             ending: true,
             truncated: false,
+            arrived_at: assembly.origin.at,
+            path: assembly.origin.path,
             payload: Payload::from(Vec::from(assembly.payloads)),
         };
         let held = Held::new(part, assembly.first, assembly.load);
@@ -280,6 +282,8 @@ impl Sequential {
             beginning,
             ending: false,
             truncated: false,
+            arrived_at: assembly.origin.at,
+            path: assembly.origin.path,
             payload: payloads.into(),
         };
         let held = Held::new(part, assembly.first, core::mem::take(&mut assembly.load));
@@ -347,6 +351,8 @@ impl Sequential {
             beginning: false,
             ending: true,
             truncated: true,
+            arrived_at: run.origin.at,
+            path: run.origin.path,
             payload: Payload::default(),
         };
         out.deliver(Held::new(part, run.first, Load::default()));

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::{BufferConfig, Config};
+use crate::path_id::PathId;
 
 fn receiver(initial_tsn: u32, receive: u32) -> Receiver {
     let config = Config::default();
@@ -32,6 +33,7 @@ fn fragment(tsn: u32, stream: u16, sequence: u32, flags: &str, payload: &[u8]) -
         repair: false,
         payload: Bytes::copy_from_slice(payload),
         datagram: payload.len(),
+        origin: Origin::default(),
     }
 }
 
@@ -439,6 +441,7 @@ fn large_datagrams_are_not_kept_for_small_payloads() {
         let fragment = Fragment {
             payload: datagram.slice(..300),
             datagram: datagram.len(),
+            origin: Origin::default(),
             ..fragment(3 + 2 * tsn, 0, tsn, "UBE", b"")
         };
         assert_eq!(receiver.on_fragment(fragment), Verdict::Accepted);
@@ -461,6 +464,7 @@ fn messages_of_one_datagram_count_it_once() {
     let slice = |tsn: u32, len: usize| Fragment {
         payload: datagram.slice(..len),
         datagram: datagram.len(),
+        origin: Origin::default(),
         ..fragment(tsn, 0, tsn - 1, "BE", b"")
     };
     for tsn in 1..=4 {
@@ -503,6 +507,7 @@ fn datagrams_that_are_kept_count() {
             let fragment = Fragment {
                 payload: datagram.slice(..len),
                 datagram: datagram.len(),
+                origin: Origin::default(),
                 ..fragment(tsn, 0, 0, "UBE", b"")
             };
             receiver.on_fragment(fragment);
@@ -523,7 +528,8 @@ fn the_overhead_covers_the_structures() {
     let chunk = LEAST - 1;
     // A queue may have twice the memory that its entries need.
     assert!(2 * size_of::<Ready>() + chunk <= OVERHEAD);
-    assert!(tree_entry(4 + size_of::<Held>()) + chunk <= OVERHEAD);
+    let waits = tree_entry(4 + size_of::<Box<Held>>()) + allocation(size_of::<Held>());
+    assert!(waits + chunk <= OVERHEAD, "{waits}");
     assert!(tree_entry(16) <= GAP);
     // A single fragment of a message.
     let run = tree_entry(8 + size_of::<reassembly::Assembly>()) + tree_entry(16);
@@ -541,4 +547,37 @@ fn the_overhead_covers_the_structures() {
     assert!(growing <= OVERHEAD, "{growing}");
     assert!(tree_entry(4) <= SKIPPED && tree_entry(key) <= 2 * SKIPPED);
     assert!(tree_entry(8 + size_of::<renegable::Place>()) <= RENEGABLE && tree_entry(16) <= RENEGABLE);
+}
+
+/// A message arrived with the packet that completed it, whatever it waited for afterwards.
+#[test]
+fn a_message_has_the_time_and_the_path_of_the_packet_that_completed_it() {
+    for interleaved in [false, true] {
+        let mut receiver = receiver(1, 10_000);
+        if interleaved {
+            receiver.use_interleaving(&Config::default().buffers);
+        }
+        let mut arrive = |tsn, sequence, fsn, flags, at, path| {
+            let origin = Origin {
+                at: Timestamp::from_millis(at),
+                path: PathId(path),
+            };
+            receiver.on_fragment(Fragment {
+                fsn,
+                origin,
+                ..fragment(tsn, 0, sequence, flags, b"x")
+            });
+        };
+        // The second message is complete at 30 ms, but the first one is not: it is at 40 ms, by its middle.
+        arrive(1, 0, 0, "B", 10, 0);
+        arrive(3, 0, 2, "E", 20, 1);
+        arrive(4, 1, 0, "BE", 30, 2);
+        arrive(2, 0, 1, "", 40, 3);
+        arrive(5, 2, 0, "BE", 50, 4);
+        let read = std::iter::from_fn(|| receiver.recv(Timestamp::from_millis(60)));
+        let facts: Vec<_> = read.map(|part| (part.arrived_at, part.path)).collect();
+        let expected = [(40, 3), (30, 2), (50, 4)];
+        let expected = expected.map(|(at, path)| (Timestamp::from_millis(at), PathId(path)));
+        assert_eq!(facts, expected, "interleaved: {interleaved}");
+    }
 }

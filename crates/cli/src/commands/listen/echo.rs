@@ -120,6 +120,7 @@ impl Echo {
                 // The echo of a truncated message is truncated too: a partly sent message can be ended, but not withdrawn.
                 truncated: _,
                 payload,
+                ..
             } = part;
             let options = SendOptions::default()
                 .ppid(ppid)
@@ -182,7 +183,7 @@ impl Echo {
 
 #[cfg(test)]
 mod tests {
-    use anabranch::{Bytes, Payload, Ppid};
+    use anabranch::{Bytes, PathId, Payload, Ppid, Timestamp};
 
     use super::*;
 
@@ -196,6 +197,8 @@ mod tests {
             beginning,
             ending,
             truncated: false,
+            arrived_at: Timestamp::ZERO,
+            path: PathId(0),
             payload,
         }
     }

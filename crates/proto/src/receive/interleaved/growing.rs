@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use anabranch_wire::{Fsn, Ppid};
 use bytes::{Buf, Bytes};
 
-use super::super::fragment::Fragment;
+use super::super::fragment::{Fragment, Origin};
 use super::super::load::Load;
 use super::beyond::Beyond;
 use super::held_fragment::HeldFragment;
@@ -33,6 +33,8 @@ pub(super) struct Growing {
     pub(super) listed: bool,
     /// Whether the sender abandoned the message after parts of it were delivered.
     pub(super) truncated: bool,
+    /// The packet of the last fragment that arrived.
+    pub(super) origin: Origin,
 }
 
 impl Growing {
@@ -134,6 +136,7 @@ impl Growing {
         }
         let load = Load::of(&fragment);
         self.load += load;
+        self.origin = fragment.origin;
         let held = HeldFragment {
             tsn,
             payload: fragment.payload,
@@ -220,6 +223,7 @@ mod tests {
             repair: false,
             payload: Bytes::from(fsn.to_be_bytes().to_vec()),
             datagram: 4,
+            origin: Origin::default(),
         }
     }
 

@@ -636,6 +636,8 @@ fn part_of(key: Key, message: &mut Growing, number: u64, is_last: bool) -> Held 
         beginning,
         ending: is_last,
         truncated: is_last && message.truncated,
+        arrived_at: message.origin.at,
+        path: message.origin.path,
         payload: Payload::from(payloads),
     };
     Held::new(part, first, load)

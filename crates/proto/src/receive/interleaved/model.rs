@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::super::load::Load;
 use super::super::sequential::BYTES_FOR_A_NOTICE;
-use super::super::{Fragment, Receiver, Verdict};
+use super::super::{Fragment, Origin, Receiver, Verdict};
 use super::Key;
 use crate::config::{BufferConfig, Config};
 use crate::fuzzing::Commands;
@@ -193,6 +193,7 @@ impl Model {
             repair: false,
             payload: Bytes::copy_from_slice(&payload(key, fsn)),
             datagram: LEN,
+            origin: Origin::default(),
         }
     }
 
