@@ -88,7 +88,7 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Run the experiments of the papers, and judge their claims
     Lab(lab::LabArgs),
-    /// Serve a page that compares reliable, expiring and prioritised messages in a visitor's browser
+    /// Serve a page that compares messages that are reliable, expire or have a deadline in a visitor's browser
     Web(web::WebArgs),
     /// Forward UDP and TCP ports of other programs, encrypted, with deadlines and over several paths
     Forward(forward::ForwardArgs),

@@ -67,6 +67,14 @@ pub struct Channels {
     is_established: bool,
 }
 
+/// Serves a channel according to its priority, where the association has priorities.
+fn prioritise(association: &mut Association, id: u16, config: &ChannelConfig) {
+    if association.scheduler() == SchedulerKind::Priority {
+        // Class 0 is served first.
+        let _ = association.set_stream_priority(StreamId(id), u16::MAX - config.served_priority());
+    }
+}
+
 impl Channels {
     /// The channels of an association that begins. Its streams are read by the channels alone.
     #[must_use]
@@ -187,15 +195,31 @@ impl Channels {
             (false, true) => (BINARY_EMPTY, Bytes::from_static(&[0])),
         };
         let ordered = channel.config.ordered || channel.state == State::Opening;
-        let options = SendOptions::default()
-            .ppid(ppid)
-            .unordered(!ordered)
-            .reliability(channel.config.reliability);
+        let options = SendOptions::default().ppid(ppid);
+        let options = match channel.config.reliability {
+            Reliability::Lifetime(time) if channel.config.lifetime_is_deadline => options.deadline(time),
+            reliability => options.reliability(reliability),
+        };
+        let options = options.unordered(!ordered);
         match association.send(now, StreamId(id.0), bytes, options) {
             Ok(_) => Ok(()),
             Err(SendError::BufferFull) => Err(ChannelSendError::Full),
             Err(SendError::TooLarge { size, limit }) => Err(ChannelSendError::TooLarge { size, limit }),
             Err(_) => Err(ChannelSendError::Closed),
+        }
+    }
+
+    /// Sets whether the lifetime of a channel's messages is a deadline ([`ChannelConfig::lifetime_is_deadline`]): for channels that the peer
+    /// opened.
+    pub fn set_lifetime_is_deadline(
+        &mut self,
+        association: &mut Association,
+        id: ChannelId,
+        is_deadline: bool,
+    ) {
+        if let Some(channel) = self.channels.get_mut(&id.0) {
+            channel.config.lifetime_is_deadline = is_deadline;
+            prioritise(association, id.0, &channel.config);
         }
     }
 
@@ -362,10 +386,7 @@ impl Channels {
     }
 
     fn insert(&mut self, association: &mut Association, id: u16, channel: Channel) {
-        if association.scheduler() == SchedulerKind::Priority {
-            // Class 0 is served first.
-            let _ = association.set_stream_priority(StreamId(id), u16::MAX - channel.config.priority);
-        }
+        prioritise(association, id, &channel.config);
         self.texts += channel.texts();
         self.channels.insert(id, channel);
     }

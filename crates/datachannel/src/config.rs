@@ -1,9 +1,13 @@
 //! The properties of a data channel.
 
+use core::time::Duration;
+
 use anabranch_proto::Reliability;
 
 /// The priority of a channel that has no other (RFC 8831 §6.4: *normal*).
 pub const NORMAL_PRIORITY: u16 = 256;
+/// The least priority with which a channel is served whose lifetime is a deadline (RFC 8831 §6.4: *extra high*).
+const URGENT_PRIORITY: u16 = 1024;
 
 /// The properties of a data channel (RFC 8831 §6.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +21,10 @@ pub struct ChannelConfig {
     pub ordered: bool,
     /// Whether messages may be abandoned: after a lifetime, in milliseconds on the wire, or after retransmissions. Default: they are not.
     pub reliability: Reliability,
+    /// Whether the lifetime is a deadline: this side sends the channel's messages so that they are at the peer within it
+    /// ([`SendOptions::deadline`](field@anabranch_proto::SendOptions::deadline)), and serves the channel with a priority of at least 1,024. The peer is not told: to it, the channel is one with
+    /// a lifetime. Default false. Without a lifetime, it has no effect.
+    pub lifetime_is_deadline: bool,
     /// Channels of a higher priority are served first: 128 (below normal), 256 (normal, the default), 512 (high), 1,024 (extra high), or
     /// another number.
     pub priority: u16,
@@ -34,6 +42,7 @@ impl ChannelConfig {
             protocol: String::new(),
             ordered: true,
             reliability: Reliability::Reliable,
+            lifetime_is_deadline: false,
             priority: NORMAL_PRIORITY,
             negotiated: None,
         }
@@ -60,11 +69,28 @@ impl ChannelConfig {
         self
     }
 
+    /// An unordered channel whose messages are worthless after this time: sets their lifetime, and that it is a deadline. Call
+    /// [`ChannelConfig::ordered`] with `true` afterwards for messages that are of use in order alone.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.lifetime_is_deadline = true;
+        self.reliability(Reliability::Lifetime(deadline)).ordered(false)
+    }
+
     /// Sets the priority.
     #[must_use]
     pub fn priority(mut self, priority: u16) -> Self {
         self.priority = priority;
         self
+    }
+
+    /// The priority with which this side serves the channel.
+    pub(crate) fn served_priority(&self) -> u16 {
+        if self.lifetime_is_deadline {
+            self.priority.max(URGENT_PRIORITY)
+        } else {
+            self.priority
+        }
     }
 
     /// Opens the channel under this number, without a message to the peer, which does the same.

@@ -59,6 +59,7 @@ impl Dcep {
                     protocol: text(protocol)?,
                     ordered: kind & UNORDERED == 0,
                     reliability,
+                    lifetime_is_deadline: false,
                     priority,
                     negotiated: None,
                 }))

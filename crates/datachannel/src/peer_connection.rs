@@ -321,6 +321,22 @@ impl DataChannel {
             .unwrap_or_else(|| ChannelConfig::new(""))
     }
 
+    /// Sets whether the lifetime of the channel's messages is a deadline ([`ChannelConfig::lifetime_is_deadline`]): for channels that the peer
+    /// opened, in a browser with `maxPacketLifeTime`.
+    pub fn set_lifetime_is_deadline(&self, is_deadline: bool) {
+        self.shared().with(|state, now| {
+            let Some(channel) = state.channels.get_mut(&self.inner.number) else {
+                return;
+            };
+            channel.config.lifetime_is_deadline = is_deadline;
+            if state.is_current(self.inner.number, self.inner.id) {
+                state
+                    .session
+                    .set_lifetime_is_deadline(now, self.inner.id, is_deadline);
+            }
+        });
+    }
+
     /// Sends a text. Waits while the send buffer is full. Cancel safe: a cancelled call has sent nothing.
     ///
     /// # Errors

@@ -370,6 +370,15 @@ impl Session {
         self.channels.send(association, at, id, message)
     }
 
+    /// Sets whether the lifetime of a channel's messages is a deadline ([`ChannelConfig::lifetime_is_deadline`]): for channels that the peer
+    /// opened.
+    pub fn set_lifetime_is_deadline(&mut self, now: Instant, id: ChannelId, is_deadline: bool) {
+        if let Some((association, _)) = self.sctp.association_at(now) {
+            self.channels
+                .set_lifetime_is_deadline(association, id, is_deadline);
+        }
+    }
+
     /// Closes a channel.
     pub fn close_channel(&mut self, now: Instant, id: ChannelId) {
         if let Some((association, at)) = self.sctp.association_at(now) {

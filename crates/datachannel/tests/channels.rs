@@ -10,7 +10,9 @@ use anabranch_datachannel::{
     OpenError, Refusal, Role,
 };
 use anabranch_netsim::{LinkConfig, LossModel, Probability};
-use anabranch_proto::{AssociationState, Config, Event, Ppid, Reliability, SendOptions, StreamId};
+use anabranch_proto::{
+    AssociationState, Config, Event, Ppid, Reliability, SchedulerKind, SendOptions, StreamId, Timestamp,
+};
 use anabranch_testkit::fixture::lists;
 use anabranch_testkit::victim::list;
 use anabranch_testkit::{Pair, Script, Setup, Side};
@@ -802,4 +804,85 @@ fn a_number_that_is_being_reset_is_not_free() {
     peers.run(500);
     assert_eq!(peers.messages(Side::Z, id), [text("hello")]);
     assert!(!peers.take(Side::A).contains(&Told::Closed(id)));
+}
+
+/// The time after which a position is worthless.
+const DEADLINE: Duration = Duration::from_millis(100);
+
+/// Side A sends 60 positions a second in the channel that `open` opens, for 30 s, beside a file, over a link of 8 Mbit/s, 30 ms each way and 1 %
+/// loss. Returns the share that is at side Z within the deadline, and the copies of a position.
+fn positions_in_time(open: impl Fn(&mut Peers) -> ChannelId) -> (f64, f64) {
+    let link = "rate=8mbit,delay=30ms,queue=64000b,loss=1%"
+        .parse()
+        .expect("a link");
+    let mut config = Config::default();
+    config.scheduler = SchedulerKind::Priority;
+    let mut peers = Peers::new(link, config);
+    let file = peers.open(Side::A, ChannelConfig::new("file")).unwrap();
+    let positions = open(&mut peers);
+    peers.run(500);
+    let (mut sent, mut in_time) = (0, 0);
+    for millisecond in 0..31_000 {
+        if millisecond % 16 == 0 && millisecond < 30_000 {
+            let now = peers.pair.now().0.to_be_bytes();
+            let message = binary([&now[..], &[0; 92]].concat());
+            peers.send(Side::A, positions, message).unwrap();
+            sent += 1;
+        }
+        while peers.channels[0].buffered_amount(peers.pair.association_mut(Side::A), file) < 256 << 10 {
+            peers.send(Side::A, file, binary(vec![7; 16 << 10])).unwrap();
+        }
+        peers.run(1);
+        let now = peers.pair.now();
+        for message in peers.messages(Side::Z, positions) {
+            let at = message.bytes[..8].try_into().expect("eight bytes");
+            let took = now.saturating_duration_since(Timestamp(u64::from_be_bytes(at)));
+            in_time += u32::from(took <= DEADLINE);
+        }
+    }
+    let copies = peers.pair.association_mut(Side::A).counters().early_copies;
+    (
+        f64::from(in_time) / f64::from(sent),
+        copies as f64 / f64::from(sent),
+    )
+}
+
+#[test]
+fn a_channel_with_a_deadline_is_in_time_beside_a_file() {
+    let (share, copies) = positions_in_time(|peers| {
+        let config = ChannelConfig::new("positions").deadline(DEADLINE);
+        peers.open(Side::A, config).unwrap()
+    });
+    println!("{share:.4} in time, {copies:.2} copies");
+    assert!(share >= 0.99 && copies > 0.5, "{share}, {copies}");
+}
+
+/// As a browser opens it, with `maxPacketLifeTime`.
+#[test]
+fn the_lifetime_of_the_peers_channel_is_a_deadline_if_the_application_says_so() {
+    let run = |is_deadline| {
+        positions_in_time(|peers| {
+            let lifetime = Reliability::Lifetime(DEADLINE);
+            let config = ChannelConfig::new("positions")
+                .ordered(false)
+                .reliability(lifetime);
+            let id = peers.open(Side::Z, config).unwrap();
+            peers.run(200);
+            let association = peers.pair.association_mut(Side::A);
+            peers.channels[0].set_lifetime_is_deadline(association, id, is_deadline);
+            assert_eq!(
+                peers.channels[0]
+                    .config(id)
+                    .map(|config| config.lifetime_is_deadline),
+                Some(is_deadline)
+            );
+            id
+        })
+    };
+    let ((plain, none), (share, copies)) = (run(false), run(true));
+    println!("{plain:.4} in time without a deadline, {share:.4} with one and {copies:.2} copies");
+    assert!(
+        none == 0.0 && share > plain && share >= 0.99 && copies > 0.5,
+        "{none}"
+    );
 }

@@ -1,5 +1,5 @@
 //! `anabranch web`: serves a page that compares, in the visitor's own browser, a game's messages beside a file: in the file's channel,
-//! reliable, expiring and prioritised. Each visitor has a link of its own in front of the socket.
+//! reliable, expiring, prioritised, and with a deadline. Each visitor has a link of its own in front of the socket.
 
 mod game;
 mod places;

@@ -1,4 +1,4 @@
-//! The traffic of the page: a game's messages in four channels, and a file.
+//! The traffic of the page: a game's messages in five channels, and a file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,6 +85,7 @@ impl Game {
                     .priority(URGENT)
             })
             .await?,
+            open("deadline", |config| config.deadline(LIFETIME)).await?,
         ];
         tokio::select! {
             () = self.play(&game) => {}

@@ -10,6 +10,8 @@ const WAYS = [
     how: 'Unordered: nothing waits for a lost message. After 100 ms the server gives a message up.' },
   { name: 'prioritised', label: 'prioritised', title: 'Expiring and prioritised',
     how: 'The same, and the server sends it before everything else.' },
+  { name: 'deadline', label: 'deadline', title: 'With a deadline',
+    how: 'The server knows when a message is worthless, and sends as many copies as the loss needs.' },
 ];
 // Messages in a second, the window of the numbers and of the plots, the time for being in time, and the top of the plots: milliseconds.
 const RATE = 60, WINDOW = 10_000, SLACK = 100, TOP = 500;
