@@ -172,7 +172,7 @@ fn findings_of_fuzzing_are_told() {
 
 #[test]
 fn help_teaches() {
-    for name in ["ping", "shares", "rivals", "swarm", "lab", "fuzz"] {
+    for name in ["ping", "shares", "rivals", "ablation", "swarm", "lab", "fuzz"] {
         let Some(output) = script(name, &["--help"]) else {
             return;
         };

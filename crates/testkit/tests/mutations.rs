@@ -1,5 +1,5 @@
 //! Checks `mutations.txt`, the list of wrong changes that `scripts/mutations` makes: every text to change and every test
-//! exists.
+//! exists. `ablations.txt`, the list of mechanisms that `scripts/long/ablation` switches off, has no tests.
 
 #[path = "common/files.rs"]
 mod files;
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use files::{crate_folder, read};
 
-/// An entry of the list; see the head of `mutations.txt`.
+/// An entry of a list; see the heads of the lists.
 #[derive(Debug, Default)]
 struct Mutation {
     name: String,
@@ -20,8 +20,12 @@ struct Mutation {
 }
 
 fn mutations() -> Vec<Mutation> {
+    entries("mutations.txt")
+}
+
+fn entries(list: &str) -> Vec<Mutation> {
     let mut all: Vec<Mutation> = Vec::new();
-    for line in read(crate_folder().join("mutations.txt")).lines() {
+    for line in read(crate_folder().join(list)).lines() {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
@@ -59,14 +63,15 @@ fn mutations() -> Vec<Mutation> {
 
 #[test]
 fn every_text_to_change_is_there_once() {
-    let all = mutations();
-    let names: BTreeSet<_> = all.iter().map(|one| &one.name).collect();
-    assert_eq!(names.len(), all.len(), "names are used once");
     let root = crate_folder().join("../..");
-    for one in &all {
-        let times = read(root.join(&one.file)).matches(&one.old).count();
-        assert_eq!(times, 1, "{}: {:?} in {}", one.name, one.old, one.file);
-        assert_ne!(one.old, one.new, "{}", one.name);
+    for all in [mutations(), entries("ablations.txt")] {
+        let names: BTreeSet<_> = all.iter().map(|one| &one.name).collect();
+        assert_eq!(names.len(), all.len(), "names are used once");
+        for one in &all {
+            let times = read(root.join(&one.file)).matches(&one.old).count();
+            assert_eq!(times, 1, "{}: {:?} in {}", one.name, one.old, one.file);
+            assert_ne!(one.old, one.new, "{}", one.name);
+        }
     }
 }
 
