@@ -2,6 +2,7 @@
 //! over an emulated link.
 
 mod clock;
+mod dup;
 #[cfg(feature = "enet")]
 mod enet;
 mod files;
@@ -186,6 +187,7 @@ fn rivals() -> Vec<&'static Rival> {
         usrsctp::RIVALS,
         #[cfg(feature = "pion")]
         pion::rivals(),
+        dup::RIVALS,
         ours::RIVALS,
     ];
     lists.iter().copied().flatten().collect()
@@ -229,6 +231,7 @@ fn run(side: Side, job: &Job) -> Outcome<()> {
         "usrsctp" => usrsctp::run(side, job),
         #[cfg(feature = "pion")]
         "pion" => runtime.block_on(pion::run(side, job)),
+        "dup" => dup::run(side, job),
         "anabranch" => runtime.block_on(ours::run(side, job)),
         other => Err(format!("no code for {other}").into()),
     }?;

@@ -113,7 +113,6 @@ pub(crate) fn file_part() -> Vec<u8> {
 }
 
 /// The fragments of a message for a stack with a maximum datagram length; each fragment has the header.
-#[cfg(any(feature = "quinn", feature = "srt", feature = "rist", test))]
 pub(crate) fn fragments(message: &[u8], longest: usize) -> Vec<Vec<u8>> {
     if message.len() <= longest {
         return vec![message.to_vec()];
