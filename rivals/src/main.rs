@@ -11,6 +11,8 @@ mod foreign;
 mod helper;
 #[cfg(feature = "kcp")]
 mod kcp;
+#[cfg(feature = "noq")]
+mod noq;
 mod ours;
 #[cfg(feature = "pion")]
 mod pion;
@@ -187,6 +189,8 @@ fn rivals() -> Vec<&'static Rival> {
         usrsctp::RIVALS,
         #[cfg(feature = "pion")]
         pion::rivals(),
+        #[cfg(feature = "noq")]
+        noq::RIVALS,
         dup::RIVALS,
         ours::RIVALS,
     ];
@@ -231,6 +235,8 @@ fn run(side: Side, job: &Job) -> Outcome<()> {
         "usrsctp" => usrsctp::run(side, job),
         #[cfg(feature = "pion")]
         "pion" => runtime.block_on(pion::run(side, job)),
+        #[cfg(feature = "noq")]
+        "noq" => runtime.block_on(noq::run(side, job)),
         "dup" => dup::run(side, job),
         "anabranch" => runtime.block_on(ours::run(side, job)),
         other => Err(format!("no code for {other}").into()),

@@ -36,10 +36,10 @@ pub(crate) const RIVALS: &[Rival] = &[
 ];
 
 /// The name in the certificate (RFC 6761 keeps it free).
-const NAME: &str = "rival.invalid";
+pub(crate) const NAME: &str = "rival.invalid";
 
 /// Both sides make the same certificate, from a fixed key, so that no file has to be exchanged. It protects nothing.
-fn certificate() -> Outcome<(CertificateDer<'static>, PrivateKeyDer<'static>)> {
+pub(crate) fn certificate() -> Outcome<(CertificateDer<'static>, PrivateKeyDer<'static>)> {
     let key = PrivatePkcs8KeyDer::from(KEY.to_vec());
     let pair = rcgen::KeyPair::from_pkcs8_der_and_sign_algo(&key, &rcgen::PKCS_ED25519)?;
     let certificate = rcgen::CertificateParams::new(vec![NAME.to_owned()])?.self_signed(&pair)?;
