@@ -1,8 +1,12 @@
 """The grid of `scripts/rivals`: its links, its traffic, and the words for both."""
 import collections
 
-# Anabranch's settings that are compared with the rivals.
-OURS = "anabranch-best"
+# Anabranch's settings that are compared with the rivals: the deadline of each message alone, and settings chosen for the traffic.
+OURS = ("anabranch-deadline", "anabranch-best")
+# Their names in the laboratory's experiment `rivals`.
+SIMULATED = {"anabranch-deadline": "deadline", "anabranch-best": "best"}
+# Stacks that are no rivals but references: they have no congestion control and no pacing, and are never first.
+REFERENCES = ("dup",)
 
 Traffic = collections.namedtuple("Traffic", "deadline words")
 TRAFFIC = {
@@ -12,8 +16,9 @@ TRAFFIC = {
     "control": Traffic(500, "10 messages/s of 64 bytes, deadline 500 ms, reliable and in order"),
 }
 
-# Paths as texts for `anabranch bed`, the round-trip time of the first path in ms, and words for tables.
-Link = collections.namedtuple("Link", "paths rtt words")
+# Paths as texts for `anabranch bed`, the round-trip time of the first path in ms, words for tables, and the name in `HARD` of a link with both
+# or one of its paths.
+Link = collections.namedtuple("Link", "paths rtt words hard", defaults=[None])
 # The mean length of a burst in packets.
 BURST = 4
 
@@ -51,6 +56,40 @@ LINKS = {
     "mobile": one("outages", outages=[4000, 7300, 11900, 15200]),
     "two-paths": Link(["rate=10mbit,delay=40ms,queue=100kb,loss=1%", "rate=4mbit,delay=60ms,queue=60kb,loss=2%"], 80, "two paths"),
 }
+
+
+def path(rate, rtt, loss="none", queue_ms=None, **more):
+    """A path with a rate in Mbit/s and a round-trip time in ms, whose queue is one bandwidth-delay product, or `queue_ms`."""
+    settings = [f"rate={rate}mbit", f"delay={rtt / 2:g}ms", f"queue={rate * (queue_ms or rtt) / 8:g}kb", f"loss={loss}"]
+    return ",".join([*settings, *(f"{name}={value}" for name, value in more.items())])
+
+
+def outages(*begins):
+    return "outage:" + "/".join(f"{begin}ms-{begin + 500}ms" for begin in begins)
+
+
+# Links with two paths, none of which is enough; set-up uses the first path. A path has one kind of loss: the random losses beside outages are
+# damage, which checksums detect. The names are those of the laboratory's experiment `rivals`. `alone` are the paths that are measured alone as
+# well, A or B, because they are the better path for some traffic.
+Hard = collections.namedtuple("Hard", "first second rtts words traffic alone")
+BURSTS = f"burst:{5 / 95 / BURST:.6f}/{1 / BURST}"
+HARD = {
+    "weak": Hard(path(1.5, 60, "1%"), path(1.2, 90, "2%"), (60, 90), "weak", ("video", "game", "control"), "a"),
+    "outages": Hard(path(5, 60, outages(4000, 7300, 11900, 15200), corrupt="1%"), path(5, 80, outages(5600, 9600, 13500, 17000), corrupt="1%"),
+                    (60, 80), "outages on both", ("game", "telephony", "video", "control"), "a"),
+    "bursts": Hard(path(10, 80, BURSTS), path(10, 100, BURSTS), (80, 100), "bursts on both", ("game", "telephony", "video"), "a"),
+    "unequal": Hard(path(10, 40, "20%"), path(2, 200), (40, 200), "unequal", ("game", "telephony", "video", "control"), "ab"),
+    "filled": Hard(path(10, 40, queue_ms=1000), path(3, 60), (40, 60), "filled", ("game", "video"), "b"),
+}
+for name, hard in HARD.items():
+    LINKS[name] = Link([hard.first, hard.second], hard.rtts[0], hard.words, name)
+    for letter, one_path, rtt in zip("ab", (hard.first, hard.second), hard.rtts):
+        if letter in hard.alone:
+            LINKS[f"{name}-{letter}"] = Link([one_path], rtt, f"{hard.words}, path {letter.upper()} alone", name)
+# On this link a TCP flow fills the queue of the first path, from so many seconds before the first message on.
+FILLED, LEAD = "filled", 10
+# Rivals with one path, and Anabranch, are measured on the better path.
+ON_ONE_PATH = ("quinn-streams", "srt", *OURS)
 # The links with a file or a TCP flow beside the messages.
 SHARED = ("base", "loss-5", "queue-1s")
 

@@ -2,7 +2,7 @@
 import csv, math, os, statistics, subprocess, sys, tempfile
 
 import kept, pictures
-from grid import LINKS, OURS, SHARED, TABLES, TRAFFIC
+from grid import HARD, LINKS, OURS, REFERENCES, SHARED, SIMULATED, TABLES, TRAFFIC
 
 # Student's t for a two-sided interval of 95 %, by the number of runs.
 STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
@@ -12,6 +12,7 @@ SIMULATOR = """The experiment `rivals` of the laboratory ([LAB.md](LAB.md#rivals
 last column has the difference in percentage points. In the simulator the TCP flow and the file begin at the same time, and the settings and messages are the
 same; the losses are other ones."""
 BESIDE = {"alone": "alone", "file": "beside a file", "tcp": "beside a TCP flow"}
+TITLE_HARD = "two paths, none of which is enough"
 
 
 class Sample:
@@ -44,6 +45,13 @@ class Results:
     def stack(self, rival):
         return next(record["stack"] for record in self.records if record["cell"]["rival"] == rival)
 
+    def samples(self, traffic, link, beside):
+        """The shares in time of all rivals, as (rival, path): the path is A or B if the rival was measured on this path of two alone."""
+        keys = {(rival, None): (traffic, link, beside, rival) for rival in self.rivals}
+        if link in HARD:
+            keys |= {(rival, path.upper()): (traffic, f"{link}-{path}", beside, rival) for path in HARD[link].alone for rival in self.rivals}
+        return {name: sample for name, key in keys.items() if (sample := self.sample(key, "in_time"))}
+
     def sample(self, key, name):
         runs = self.of[key]["runs"] if key in self.of else []
         values = [run[name] for run in runs if run.get(name) is not None]
@@ -56,36 +64,60 @@ class Results:
 
     def fair(self, traffic, beside, rival):
         """Whether the rival leaves TCP its share on all links on which that was measured: with these messages, and with its file if a file is
-        part of the cell. `None` if it was not measured."""
+        part of the cell. `None` if it was not measured. References are not."""
+        if self.stack(rival) in REFERENCES:
+            return False
         shares = [self.kept_by_tcp(traffic, link, rival) for link in SHARED]
         if beside == "file":
             shares += [self.kept_by_tcp("none", link, rival) for link in SHARED]
         shares = [share for share in shares if share is not None]
         return min(shares) >= FAIR if shares else None
 
-    def verdict(self, traffic, link, beside):
-        """The first of a cell, how Anabranch compares with the first rival, and that rival with its lead in percentage points if its mean is
-        higher. Only those that leave TCP its share count."""
-        samples = {rival: self.sample((traffic, link, beside, rival), "in_time") for rival in self.rivals}
-        ours = samples.get(OURS)
-        fair = {rival: sample for rival, sample in samples.items()
-                if sample and (rival == OURS or self.stack(rival) != "anabranch") and self.fair(traffic, beside, rival) is not False}
-        if not fair:
-            return "", "", None
-        best = max(fair, key=lambda rival: fair[rival].mean)
-        level = [rival for rival in fair if fair[rival].overlaps(fair[best])]
-        first = best if len(level) == 1 else "level: " + ", ".join(level) if len(level) < 4 else f"{len(level)} are level"
-        others = {rival: sample for rival, sample in fair.items() if rival != OURS}
-        if not ours or not others:
-            return first if others else "", "", None
-        if OURS not in fair:
-            return first, "unfair", None
+    def fair_samples(self, traffic, link, beside, ours):
+        """The shares in time of `ours` and of all rivals that leave TCP its share."""
+        return {name: sample for name, sample in self.samples(traffic, link, beside).items()
+                if (name in ours or self.stack(name[0]) != "anabranch") and self.fair(traffic, beside, name[0]) is not False}
+
+    def first(self, traffic, link, beside):
+        """The first of a cell. Only those that leave TCP its share count."""
+        ours = [(name, None) for name in OURS]
+        fair = self.fair_samples(traffic, link, beside, ours)
+        if not any(name not in ours for name in fair):
+            return ""
+        best = max(fair, key=lambda name: fair[name].mean)
+        level = [told(name) for name in fair if fair[name].overlaps(fair[best])]
+        return told(best) if len(level) == 1 else "level: " + ", ".join(level) if len(level) < 4 else f"{len(level)} are level"
+
+    def verdict(self, traffic, link, beside, ours):
+        """How a setting of Anabranch compares with the first rival, and that rival with its lead in percentage points if its mean is higher.
+        Only rivals that leave TCP its share count."""
+        ours = (ours, None)
+        sample = self.samples(traffic, link, beside).get(ours)
+        others = self.fair_samples(traffic, link, beside, [])
+        if not sample or not others:
+            return "", None
+        if self.fair(traffic, beside, ours[0]) is False:
+            return "unfair", None
         rival = max(others, key=lambda name: others[name].mean)
-        behind = others[rival].mean - ours.mean
-        lead = (rival, behind) if behind > 0 else None
-        if ours.overlaps(others[rival]):
-            return first, "level", lead
-        return first, f"{behind:.1f} behind {rival}" if lead else "first", lead
+        behind = others[rival].mean - sample.mean
+        lead = (told(rival), behind) if behind > 0 else None
+        if sample.overlaps(others[rival]):
+            return "level", lead
+        return f"{behind:.1f} behind {told(rival)}" if lead else "first", lead
+
+
+def told(name):
+    """The words for a rival, and for the path that it has alone."""
+    rival, path = name
+    return f"{rival}, path {path}" if path else rival
+
+
+def verdict_rows(results, traffic, links, beside):
+    """The rows at the end of a table with shares: the first of each cell, and Anabranch's settings."""
+    rows = [["**first**", *(results.first(traffic, link, beside) for link in links)]]
+    rows += [[f"**{ours}**", *(results.verdict(traffic, link, beside, ours)[0] for link in links)] for ours in OURS
+             if any((traffic, link, beside, ours) in results.of for link in links)]
+    return rows
 
 
 def share_tables(results):
@@ -101,11 +133,34 @@ def share_tables(results):
                         unfair = results.fair(traffic, beside, rival) is False
                         rows.append([rival + (", unfair" if unfair else ""), *(sample.told() if sample else "" for sample in samples)])
                 if rows:
-                    verdicts = [results.verdict(traffic, link, beside) for link in columns]
-                    rows.append(["**first**", *(first for first, _, _ in verdicts)])
-                    rows.append([f"**{OURS}**", *(ours for _, ours, _ in verdicts)])
+                    rows += verdict_rows(results, traffic, columns, beside)
+                    for ours in OURS:
+                        bytes_sent = [results.sample((traffic, link, beside, ours), "wire") for link in columns]
+                        if any(bytes_sent):
+                            rows.append([f"{ours}: bytes for each useful byte", *(sample.told(2) if sample else "" for sample in bytes_sent)])
                     title = f"{traffic} {BESIDE[beside]}" + ("" if group == "shared" else f": {group}")
                     yield title, ["in time in %", *(TABLES[group][link] for link in columns)], rows
+
+
+def hard_tables(results):
+    """A table for each kind of traffic on two paths, none of which is enough: the share in time, and the bytes on the wire."""
+    for traffic in TRAFFIC:
+        columns = [link for link in HARD if results.samples(traffic, link, "alone")]
+        samples = {link: results.samples(traffic, link, "alone") for link in columns}
+        names = [(rival, path) for path in (None, "A", "B") for rival in results.rivals]
+        rows = []
+        for rival, path in names:
+            if not any((rival, path) in samples[link] for link in columns):
+                continue
+            row = [told((rival, path)) + (", unfair" if results.fair(traffic, "alone", rival) is False else "")]
+            for link in columns:
+                share = samples[link].get((rival, path))
+                wire = results.sample((traffic, f"{link}-{path.lower()}" if path else link, "alone", rival), "wire")
+                row.append("; ".join([share.told()] + ([wire.told(2)] if wire else [])) if share else "")
+            rows.append(row)
+        if rows:
+            rows += verdict_rows(results, traffic, columns, "alone")
+            yield f"{traffic}: {TITLE_HARD}", ["in time in %; bytes for each useful byte", *(f"`{link}`" for link in columns)], rows
 
 
 def cost_tables(results):
@@ -140,42 +195,48 @@ def fair_tables(results):
 
 
 def summary(results):
-    """In how many cells Anabranch is first or level."""
+    """In how many cells each of Anabranch's settings is first or level."""
     rows = []
-    for beside in BESIDE:
-        cells = {(traffic, link): results.verdict(traffic, link, beside)[1:] for traffic in TRAFFIC for link in LINKS
-                 if (traffic, link, beside, OURS) in results.of}
-        cells = {place: verdict for place, verdict in cells.items() if verdict[0]}
-        words = [word for word, _ in cells.values()]
-        lower = [f"{traffic}, {LINKS[link].words}: {lead[0]} by {lead[1]:.1f}" for (traffic, link), (_, lead) in cells.items() if lead]
-        if cells:
-            first, level = words.count("first"), words.count("level")
-            rows.append([BESIDE[beside], len(cells), first, level, len(cells) - first - level, len(cells) - len(lower), "; ".join(lower)])
-    return ["cells", "number", "first", "level", "behind", "no rival has a higher mean", "where one has, and by how many points"], rows
+    groups = [(words, beside, [link for link in LINKS if not LINKS[link].hard]) for beside, words in BESIDE.items()]
+    for ours in OURS:
+        for title, beside, links in [*groups, (TITLE_HARD, "alone", list(HARD))]:
+            cells = {(traffic, link): results.verdict(traffic, link, beside, ours) for traffic in TRAFFIC for link in links}
+            cells = {place: verdict for place, verdict in cells.items() if verdict[0]}
+            words = [word for word, _ in cells.values()]
+            lower = [f"{traffic}, {LINKS[link].words}: {lead[0]} by {lead[1]:.1f}" for (traffic, link), (_, lead) in cells.items() if lead]
+            if cells:
+                first, level = words.count("first"), words.count("level")
+                counts = [len(cells), first, level, len(cells) - first - level, len(cells) - len(lower)]
+                rows.append([f"`{ours}`", title, *counts, "; ".join(lower)])
+    heads = ["setting", "cells", "number", "first", "level", "behind", "no rival has a higher mean", "where one has, and by how many points"]
+    return heads, rows
 
 
 def simulate(program):
-    """Our cells in the simulator: a sample for each traffic, link and beside, of the experiment `rivals`."""
+    """Our cells in the simulator: a sample for each traffic, link, beside and setting, of the experiment `rivals`."""
+    senders = {sender: ours for ours, sender in SIMULATED.items()}
+    only = [word for sender in senders for word in ("--only", f"sender={sender}")]
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "rivals.csv")
-        subprocess.run([program, "lab", "run", "rivals", "--only", "sender=best", "--csv", file], check=True, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
+        subprocess.run([program, "lab", "run", "rivals", *only, "--csv", file], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         values = {}
         with open(file, newline="", encoding="utf-8") as rows:
             for row in csv.DictReader(rows):
-                values.setdefault((row["traffic"], row["link"], row["beside"]), []).append(float(row["in_time_percent"]))
+                key = (row["traffic"], row["link"], row["beside"], senders[row["sender"]])
+                values.setdefault(key, []).append(float(row["in_time_percent"]))
     return {key: Sample(shares) for key, shares in values.items()}
 
 
 def simulated_table(results, simulated):
     """Our cells on the testbed and in the simulator, and whether they agree within the intervals."""
     rows = []
-    for (traffic, link, beside), there in simulated.items():
-        here = results.sample((traffic, link, beside, OURS), "in_time")
+    for key, there in simulated.items():
+        traffic, link, beside, ours = key
+        here = results.sample(key, "in_time")
         if here:
             apart = "" if here.overlaps(there) else f"{here.mean - there.mean:+.1f}"
-            rows.append([f"{traffic} {BESIDE[beside]}", LINKS[link].words, here.told(), there.told(), apart])
-    return ["messages", "link", "testbed, %", "simulator, %", "outside the intervals"], rows
+            rows.append([f"`{ours}`", f"{traffic} {BESIDE[beside]}", LINKS[link].words, here.told(), there.told(), apart])
+    return ["setting", "messages", "link", "testbed, %", "simulator, %", "outside the intervals"], rows
 
 
 def state(records, cells=None):
@@ -209,7 +270,7 @@ def state(records, cells=None):
 def show(records, simulated=None):
     results = Results(records)
     print("\n".join(state(records)))
-    for tables in (share_tables, cost_tables, fair_tables):
+    for tables in (share_tables, hard_tables, cost_tables, fair_tables):
         for title, heads, rows in tables(results):
             print(f"\n{title}", end="")
             kept.table(heads, [[str(value).replace("**", "") for value in row] for row in rows])
@@ -248,7 +309,8 @@ def write(folder, records, simulated=None, cells=None):
             "state": "\n\n".join(state(records, cells)),
             "summary": markdown(*summary(results)),
             "pictures": "\n\n".join(f"![{words}]({name})\n\n*{words}*" for name, words in drawn),
-            "tables": section("Messages in time", share_tables) + section("Delays and costs", cost_tables) +
+            "tables": section("Messages in time", share_tables) + section(TITLE_HARD[0].upper() + TITLE_HARD[1:], hard_tables) +
+                      section("Delays and costs", cost_tables) +
                       section("The TCP flow beside", fair_tables) +
                       (f"\n## The simulator\n\n{SIMULATOR}\n\n{markdown(*simulated_table(results, simulated))}\n" if simulated else ""),
             "settings": settings_table(records),

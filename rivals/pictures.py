@@ -5,9 +5,9 @@ from grid import OURS, SHARED, TABLES, TRAFFIC
 
 FONT = 'font-family="sans-serif"'
 GREY, DARK = "#cccccc", "#333333"
-# The settings in the pictures with lines, one or two for each stack, with their colours. Anabranch is red and thick.
+# The settings in the pictures with lines, one or two for each stack, with their colours. Anabranch's are red, and thick if they are compared.
 LINES = {"tcp-cubic": "#7f7f7f", "tcp-bbr": "#222222", "quinn-reset": "#1f77b4", "kcp-fast": "#9467bd", "enet-reliable": "#8c6d31",
-         "srt": "#2ca02c", "rist": "#bcbd22", "usrsctp-lifetime": "#17becf", "anabranch": "#f4a08a", OURS: "#d62728"}
+         "srt": "#2ca02c", "rist": "#bcbd22", "usrsctp-lifetime": "#17becf", "anabranch": "#f4a08a", **dict(zip(OURS, ("#d62728", "#8c1515")))}
 
 
 def text(x, y, words, size=12, anchor="start", colour=DARK, more=""):
@@ -43,7 +43,7 @@ def by_loss(results, folder):
     parts = []
     for place, (rival, colour) in enumerate(name for name in LINES.items() if any(lines[name[0]] for lines in drawn.values())):
         x, y = left + place % 5 * 140, 18 + place // 5 * 20
-        parts += [line(x, y - 4, x + 18, y - 4, colour, 4 if rival == OURS else 2), text(x + 23, y, rival)]
+        parts += [line(x, y - 4, x + 18, y - 4, colour, 4 if rival in OURS else 2), text(x + 23, y, rival)]
     for panel, (traffic, lines) in enumerate(drawn.items()):
         x0, y0 = left + panel % 2 * (wide + 70), top + panel // 2 * (high + 70)
         parts.append(text(x0, y0 - 10, f"{traffic}, deadline {TRAFFIC[traffic].deadline} ms", 13, more='font-weight="bold"'))
@@ -60,8 +60,8 @@ def by_loss(results, folder):
         for rival, points in lines.items():
             places = [at(place, sample.mean) for place, sample in points]
             path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-            parts.append(f'<polyline points="{path}" fill="none" stroke="{LINES[rival]}" stroke-width="{3 if rival == OURS else 1.5}"/>')
-            parts += [dot(x, y, LINES[rival], 4 if rival == OURS else 2.5) for x, y in places]
+            parts.append(f'<polyline points="{path}" fill="none" stroke="{LINES[rival]}" stroke-width="{3 if rival in OURS else 1.5}"/>')
+            parts += [dot(x, y, LINES[rival], 4 if rival in OURS else 2.5) for x, y in places]
     height = top + (len(drawn) + 1) // 2 * (high + 70) - 20
     save(folder, "in-time-loss.svg", left + 2 * wide + 90, height, parts)
     return "in-time-loss.svg", ("Share of messages in time by the random loss, alone on a link of 10 Mbit/s with a round-trip time of 80 ms and a "
@@ -92,11 +92,11 @@ def rows_of_dots(columns, row_names, values, most, unit, name, folder):
             sample, hollow = values(rival, column)
             y = top + row * step + 5
             if sample:
-                colour = "#d62728" if rival == OURS else "#1f77b4"
+                colour = "#d62728" if rival in OURS else "#1f77b4"
                 half = 0 if sample.half != sample.half else sample.half
                 parts += [line(at(sample.mean - half), y, at(sample.mean + half), y, colour, 1.5), dot(at(sample.mean), y, colour, hollow=hollow)]
     for row, rival in enumerate(row_names):
-        parts.append(text(left - 12, top + row * step + 9, rival, 12, "end", "#d62728" if rival == OURS else DARK))
+        parts.append(text(left - 12, top + row * step + 9, rival, 12, "end", "#d62728" if rival in OURS else DARK))
     save(folder, name, left + len(columns) * (wide + gap) + 10, height, parts)
 
 
