@@ -24,6 +24,8 @@ mod rist;
 #[cfg(feature = "srt")]
 mod srt;
 mod tcp;
+#[cfg(feature = "tquic")]
+mod tquic;
 mod traffic;
 #[cfg(feature = "usrsctp")]
 mod usrsctp;
@@ -160,7 +162,7 @@ impl Rival {
         self
     }
 
-    #[cfg(feature = "rist")]
+    #[cfg(any(feature = "rist", feature = "tquic"))]
     const fn without_file(mut self) -> Self {
         self.file = false;
         self
@@ -191,6 +193,8 @@ fn rivals() -> Vec<&'static Rival> {
         pion::rivals(),
         #[cfg(feature = "noq")]
         noq::RIVALS,
+        #[cfg(feature = "tquic")]
+        tquic::RIVALS,
         dup::RIVALS,
         ours::RIVALS,
     ];
@@ -237,6 +241,8 @@ fn run(side: Side, job: &Job) -> Outcome<()> {
         "pion" => runtime.block_on(pion::run(side, job)),
         #[cfg(feature = "noq")]
         "noq" => runtime.block_on(noq::run(side, job)),
+        #[cfg(feature = "tquic")]
+        "tquic" => tquic::run(side, job),
         "dup" => dup::run(side, job),
         "anabranch" => runtime.block_on(ours::run(side, job)),
         other => Err(format!("no code for {other}").into()),
