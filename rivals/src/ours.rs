@@ -119,13 +119,13 @@ pub(crate) async fn run(side: Side, job: &Job) -> Outcome<()> {
     let has_priorities = config.scheduler == SchedulerKind::Priority;
     let endpoint = bind(side, job, config)?;
     if side == Side::Receiver {
-        endpoint.listen(PORT)?;
+        endpoint.listen_on_port(PORT)?;
         while let Some(association) = endpoint.accept().await {
             tokio::spawn(receive(association));
         }
         return Ok(());
     }
-    let association = endpoint.connect(job.addr, PORT).await?;
+    let association = endpoint.connect_to_port(job.addr, PORT).await?;
     if has_priorities {
         association.set_stream_priority(FILE, 1)?;
     }

@@ -28,7 +28,7 @@ fn serve(association: &Association) -> Result<()> {
 
 fn main() -> Result<()> {
     let server = Endpoint::bind("127.0.0.1:0")?;
-    server.listen(7)?;
+    server.listen()?;
     let address = server.local_addr();
     let thread = thread::spawn(move || match server.accept() {
         Some(association) => serve(&association),
@@ -36,7 +36,7 @@ fn main() -> Result<()> {
     });
 
     let client = Endpoint::bind("127.0.0.1:0")?;
-    let association = client.connect(address, 7)?;
+    let association = client.connect(address)?;
     let lines = association.stream(0);
     lines.send("hello")?;
     println!("{}", text(&lines.recv()?.ok_or("the server left")?));

@@ -26,11 +26,11 @@ async fn serve(endpoint: Endpoint) {
 #[tokio::main]
 async fn main() -> Result<()> {
     let server = Endpoint::bind("127.0.0.1:0").await?;
-    server.listen(7)?;
+    server.listen()?;
     tokio::spawn(serve(server.clone()));
 
     let client = Endpoint::bind("127.0.0.1:0").await?;
-    let association = client.connect(server.local_addr(), 7).await?;
+    let association = client.connect(server.local_addr()).await?;
     let ordered = association.stream(0);
     let unordered = association.stream(1).unordered().ppid(51);
     ordered.send("in order, on stream 0").await?;

@@ -35,14 +35,14 @@ async fn main() -> Result<()> {
         .config(config.clone())
         .bind("127.0.0.1:0")
         .await?;
-    server.listen(7)?;
+    server.listen()?;
     let client = Endpoint::builder()
         .config(config)
         .link("rate=4mbit,delay=20ms,queue=64kib".parse()?, 1)
         .linger(Duration::from_secs(2))
         .bind("127.0.0.1:0")
         .await?;
-    let (ours, theirs) = tokio::join!(client.connect(server.local_addr(), 7), server.accept());
+    let (ours, theirs) = tokio::join!(client.connect(server.local_addr()), server.accept());
     let (ours, theirs) = (ours?, theirs.ok_or("the server is closed")?);
     let server_side = tokio::spawn(serve(theirs));
 

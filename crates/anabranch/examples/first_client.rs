@@ -37,7 +37,7 @@ async fn main() -> Result<()> {
         .link("rate=200kbit,delay=20ms,loss=3%".parse()?, 1)
         .bind("0.0.0.0:0")
         .await?;
-    let association = endpoint.connect(server, 7).await?;
+    let association = endpoint.connect(server).await?;
     association.set_stream_priority(POSITIONS, 1)?;
     let abandoned = tokio::spawn(count_abandoned(association.clone()));
     // ANCHOR_END: connect

@@ -26,7 +26,7 @@ async fn receive(association: Association) -> Result<()> {
 async fn main() -> Result<()> {
     let address = std::env::args().nth(1).unwrap_or("127.0.0.1:9899".to_owned());
     let endpoint = Endpoint::bind(address).await?;
-    endpoint.listen(7)?;
+    endpoint.listen()?;
     println!("server: listening on {}", endpoint.local_addr());
     while let Some(association) = endpoint.accept().await {
         tokio::spawn(async move {

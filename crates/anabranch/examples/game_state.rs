@@ -38,13 +38,13 @@ async fn play(association: Association) -> Result<(u32, u32)> {
 #[tokio::main]
 async fn main() -> Result<()> {
     let server = Endpoint::bind("127.0.0.1:0").await?;
-    server.listen(7)?;
+    server.listen()?;
     let client = Endpoint::builder()
         .link("rate=300kbit,delay=30ms,loss=3%,queue=32kib".parse()?, 7)
         .linger(Duration::from_secs(2))
         .bind("127.0.0.1:0")
         .await?;
-    let (ours, theirs) = tokio::join!(client.connect(server.local_addr(), 7), server.accept());
+    let (ours, theirs) = tokio::join!(client.connect(server.local_addr()), server.accept());
     let (ours, theirs) = (ours?, theirs.ok_or("the server is closed")?);
     let screen = tokio::spawn(play(theirs));
 

@@ -25,9 +25,9 @@ async fn main() -> Result<()> {
         .config(config.clone())
         .bind("127.0.0.1:0")
         .await?;
-    server.listen(7)?;
+    server.listen()?;
     let client = Endpoint::builder().config(config).bind("127.0.0.1:0").await?;
-    let (ours, theirs) = tokio::join!(client.connect(server.local_addr(), 7), server.accept());
+    let (ours, theirs) = tokio::join!(client.connect(server.local_addr()), server.accept());
     let (ours, theirs) = (ours?, theirs.ok_or("the server is closed")?);
 
     let sender = tokio::spawn(async move {

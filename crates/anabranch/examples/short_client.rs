@@ -9,7 +9,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = std::env::args().nth(1).unwrap_or("127.0.0.1:9899".to_owned());
     // ANCHOR: short
     let endpoint = Endpoint::bind("0.0.0.0:0").await?;
-    let association = endpoint.connect(server, 7).await?;
+    let association = endpoint.connect(server).await?;
     let positions = association.stream(1).deadline(Duration::from_millis(100));
     association.send(0, "turn left").await?;
     positions.send("at 52.52, 13.41").await?;

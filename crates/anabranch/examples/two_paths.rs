@@ -36,9 +36,9 @@ async fn endpoint(hosts: [&str; 2], link: &LinkConfig) -> Result<Endpoint> {
 async fn main() -> Result<()> {
     let link: LinkConfig = "rate=10mbit,delay=10ms".parse()?;
     let server = endpoint(["127.0.1.1", "127.0.1.2"], &link).await?;
-    server.listen(7)?;
+    server.listen()?;
     let client = endpoint(["127.0.2.1", "127.0.2.2"], &link).await?;
-    let (ours, theirs) = tokio::join!(client.connect(server.local_addr(), 7), server.accept());
+    let (ours, theirs) = tokio::join!(client.connect(server.local_addr()), server.accept());
     let (ours, theirs) = (ours?, theirs.ok_or("the server is closed")?);
     let receiver = tokio::spawn(async move {
         let mut received = 0;

@@ -6,7 +6,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let server = Endpoint::bind("127.0.0.1:0")?;
-//! server.listen(7)?;
+//! server.listen()?;
 //! let address = server.local_addr();
 //! let echo = std::thread::spawn(move || {
 //!     let association = server.accept().expect("the endpoint is open");
@@ -15,7 +15,7 @@
 //!     }
 //! });
 //! let client = Endpoint::bind("127.0.0.1:0")?;
-//! let association = client.connect(address, 7)?;
+//! let association = client.connect(address)?;
 //! association.send(0, "hello")?;
 //! let answer = association.recv()?.ok_or("no answer")?;
 //! assert_eq!(answer.into_bytes(), "hello");
@@ -42,6 +42,7 @@ use anabranch_proto::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::{Builder, Handle};
 
+use crate::DEFAULT_SCTP_PORT;
 use crate::builder::EndpointBuilder;
 use crate::error::{BindError, ConnectError, RecvError, SendError, ShutdownError};
 use crate::into_message::IntoMessage;
@@ -149,7 +150,19 @@ impl Endpoint {
     ///
     /// # Errors
     /// See [`ConnectError`].
-    pub fn connect(&self, remote: impl ToSocketAddrs, port: u16) -> Result<Association, ConnectError> {
+    pub fn connect(&self, remote: impl ToSocketAddrs) -> Result<Association, ConnectError> {
+        self.connect_to_port(remote, DEFAULT_SCTP_PORT)
+    }
+
+    /// As [`crate::Endpoint::connect_to_port`].
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub fn connect_to_port(
+        &self,
+        remote: impl ToSocketAddrs,
+        port: u16,
+    ) -> Result<Association, ConnectError> {
         self.connect_with(remote, port, ConnectOptions::default())
     }
 

@@ -351,7 +351,7 @@ impl EndpointBuilder {
     /// config.multipath.mode = MultipathMode::Cmt;
     /// let builder = Endpoint::builder().config(config);
     /// let endpoint = builder.bind_paths(&["wlan0".into(), "wwan0".into()], 0)?;
-    /// let association = endpoint.connect("203.0.113.5:9899", 7).await?;
+    /// let association = endpoint.connect("203.0.113.5:9899").await?;
     /// # Ok(()) }
     /// ```
     ///

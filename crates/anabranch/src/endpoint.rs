@@ -9,6 +9,7 @@ use anabranch_netsim::{LinkConfig, LinkStats};
 use anabranch_proto::{CloseReason, ConnectOptions, ProtectionConfig};
 use tokio::net::ToSocketAddrs;
 
+use crate::DEFAULT_SCTP_PORT;
 use crate::association::Association;
 use crate::datagram::{Transport, fit_transport};
 #[cfg(feature = "dtls")]
@@ -65,11 +66,19 @@ impl Endpoint {
         sockets.iter().map(|socket| socket.local()).collect()
     }
 
-    /// Accepts associations on this SCTP port, 1 to 65,535, from now on. An endpoint may listen on several ports.
+    /// Accepts associations on SCTP port [`DEFAULT_SCTP_PORT`] from now on.
     ///
     /// # Errors
     /// See [`ListenError`].
-    pub fn listen(&self, port: u16) -> Result<(), ListenError> {
+    pub fn listen(&self) -> Result<(), ListenError> {
+        self.listen_on_port(DEFAULT_SCTP_PORT)
+    }
+
+    /// Like [`Endpoint::listen`], on another SCTP port, 1 to 65,535. An endpoint may listen on several ports: each names a service.
+    ///
+    /// # Errors
+    /// See [`ListenError`].
+    pub fn listen_on_port(&self, port: u16) -> Result<(), ListenError> {
         let mut registry = lock(&self.handle.hub.registry);
         if registry.closed {
             return Err(ListenError::Closed);
@@ -109,8 +118,8 @@ impl Endpoint {
         }
     }
 
-    /// Sets up an association with SCTP port `port` at `remote` (address or name, and UDP port, which raw IP ignores).
-    /// If a name has several addresses, the first address that this endpoint's sockets can reach is used.
+    /// Sets up an association with `remote` (address or name, and UDP port, which raw IP ignores), on SCTP port
+    /// [`DEFAULT_SCTP_PORT`]. If a name has several addresses, the first address that this endpoint's sockets can reach is used.
     ///
     /// The INIT is retransmitted as `Config::retransmissions` and `Config::rto` say, by default for minutes: wrap the call
     /// in `tokio::time::timeout` for a shorter limit. Dropping the future aborts the setup. On Linux, if an ICMP message
@@ -118,11 +127,23 @@ impl Endpoint {
     ///
     /// # Errors
     /// See [`ConnectError`].
-    pub async fn connect(&self, remote: impl ToSocketAddrs, port: u16) -> Result<Association, ConnectError> {
+    pub async fn connect(&self, remote: impl ToSocketAddrs) -> Result<Association, ConnectError> {
+        self.connect_to_port(remote, DEFAULT_SCTP_PORT).await
+    }
+
+    /// Like [`Endpoint::connect`], with another SCTP port of the peer ([`Endpoint::listen_on_port`]).
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub async fn connect_to_port(
+        &self,
+        remote: impl ToSocketAddrs,
+        port: u16,
+    ) -> Result<Association, ConnectError> {
         self.connect_with(remote, port, ConnectOptions::default()).await
     }
 
-    /// Like [`Endpoint::connect`], with a local SCTP port, a local address or settings for this association.
+    /// Like [`Endpoint::connect_to_port`], with a local SCTP port, a local address or settings for this association.
     ///
     /// # Errors
     /// See [`ConnectError`].

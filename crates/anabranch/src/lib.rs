@@ -10,7 +10,7 @@
 //!
 //! async fn client(server: std::net::SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
 //!     let endpoint = Endpoint::bind("127.0.0.1:0").await?;
-//!     let association = endpoint.connect(server, 7).await?;
+//!     let association = endpoint.connect(server).await?;
 //!     association.send(StreamId(0), "hello").await?;
 //!     let answer = association.recv().await?.ok_or("no answer")?;
 //!     assert_eq!(answer.into_bytes(), "hello");
@@ -29,7 +29,7 @@
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let endpoint = Endpoint::bind("127.0.0.1:0").await?;
-//!     endpoint.listen(7)?;
+//!     endpoint.listen()?;
 //!     let address = endpoint.local_addr();
 //!     tokio::spawn(async move {
 //!         while let Some(association) = endpoint.accept().await {
@@ -149,3 +149,7 @@ pub use stream::{ByteStream, StreamHandle};
 
 /// The registered UDP port of SCTP over UDP (RFC 6951 §4.1).
 pub const DEFAULT_UDP_PORT: u16 = 9899;
+
+/// The SCTP port of [`Endpoint::connect`] and [`Endpoint::listen`], and of the command `anabranch`. The UDP port leads to the program; the SCTP
+/// port inside the packets names one of the program's services. Programs with one service need no other port.
+pub const DEFAULT_SCTP_PORT: u16 = 7;

@@ -8,9 +8,9 @@ use anabranch::blocking::{Association, Endpoint, RecvTimeoutError};
 /// A server and a client that are connected.
 fn pair() -> (Endpoint, Association, Endpoint, Association) {
     let server = Endpoint::bind("127.0.0.1:0").unwrap();
-    server.listen(7).unwrap();
+    server.listen().unwrap();
     let client = Endpoint::bind("127.0.0.1:0").unwrap();
-    let ours = client.connect(server.local_addr(), 7).unwrap();
+    let ours = client.connect(server.local_addr()).unwrap();
     let theirs = server.accept().unwrap();
     (client, ours, server, theirs)
 }

@@ -143,11 +143,11 @@ async fn packets_have_the_codepoint_of_their_sender() {
         ("[::]:0", "127.0.0.1:0", "127.0.0.1:0"),
     ] {
         let server = bound(server, other).await;
-        server.listen(PORT).expect("listen");
+        server.listen_on_port(PORT).expect("listen");
         let relay = Relay::start(relay, server.local_addr());
         let client = bound(client, own).await;
         let (ours, theirs) = within(60, async {
-            tokio::join!(client.connect(relay.address, PORT), server.accept())
+            tokio::join!(client.connect_to_port(relay.address, PORT), server.accept())
         })
         .await;
         let (ours, theirs) = (ours.expect("connect"), theirs.expect("accept"));

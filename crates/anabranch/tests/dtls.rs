@@ -23,7 +23,7 @@ fn builder(dtls: DtlsConfig) -> EndpointBuilder {
 
 async fn listening(dtls: DtlsConfig) -> Endpoint {
     let server = builder(dtls).bind("127.0.0.1:0").await.unwrap();
-    server.listen(PORT).unwrap();
+    server.listen_on_port(PORT).unwrap();
     server
 }
 
@@ -114,7 +114,7 @@ async fn everything_is_encrypted() {
         .await
         .unwrap();
     let (ours, theirs) = within(20, async {
-        tokio::join!(client.connect(to_relay, PORT), server.accept())
+        tokio::join!(client.connect_to_port(to_relay, PORT), server.accept())
     })
     .await;
     let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
@@ -144,7 +144,7 @@ async fn a_wrong_fingerprint_is_refused_by_either_side() {
         .bind("127.0.0.1:0")
         .await
         .unwrap();
-    let error = within(60, client.connect(server.local_addr(), PORT))
+    let error = within(60, client.connect_to_port(server.local_addr(), PORT))
         .await
         .unwrap_err();
     assert!(
@@ -157,7 +157,7 @@ async fn a_wrong_fingerprint_is_refused_by_either_side() {
         .bind("127.0.0.1:0")
         .await
         .unwrap();
-    let error = within(60, client.connect(server.local_addr(), PORT))
+    let error = within(60, client.connect_to_port(server.local_addr(), PORT))
         .await
         .unwrap_err();
     assert!(
@@ -180,7 +180,7 @@ async fn plain_and_encrypted_endpoints_do_not_meet() {
     let client = Endpoint::bind("127.0.0.1:0").await.unwrap();
     let attempt = tokio::time::timeout(
         Duration::from_millis(1500),
-        client.connect(server.local_addr(), PORT),
+        client.connect_to_port(server.local_addr(), PORT),
     )
     .await;
     assert!(attempt.is_err(), "nobody answers");
@@ -192,7 +192,7 @@ async fn plain_and_encrypted_endpoints_do_not_meet() {
         .unwrap();
     let attempt = tokio::time::timeout(
         Duration::from_millis(1500),
-        client.connect(server.local_addr(), PORT),
+        client.connect_to_port(server.local_addr(), PORT),
     )
     .await;
     assert!(attempt.is_err(), "nobody answers");
@@ -211,7 +211,7 @@ async fn a_closed_port_is_found_at_once() {
         .bind("127.0.0.1:0")
         .await
         .unwrap();
-    let error = within(30, client.connect(gone, PORT)).await.unwrap_err();
+    let error = within(30, client.connect_to_port(gone, PORT)).await.unwrap_err();
     assert!(
         matches!(
             error,
@@ -259,7 +259,7 @@ async fn a_restarted_client_connects_again() {
         .unwrap();
     let own = first.local_addr();
     let (ours, theirs) = within(20, async {
-        tokio::join!(first.connect(server.local_addr(), PORT), server.accept())
+        tokio::join!(first.connect_to_port(server.local_addr(), PORT), server.accept())
     })
     .await;
     let (ours, _theirs) = (ours.unwrap(), theirs.unwrap());
@@ -269,7 +269,7 @@ async fn a_restarted_client_connects_again() {
     drop(first);
     let second = builder(DtlsConfig::new(certificate())).bind(own).await.unwrap();
     let (ours, theirs) = within(30, async {
-        tokio::join!(second.connect(server.local_addr(), PORT), server.accept())
+        tokio::join!(second.connect_to_port(server.local_addr(), PORT), server.accept())
     })
     .await;
     ours.unwrap().send(1, "again").await.unwrap();

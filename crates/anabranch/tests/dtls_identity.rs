@@ -133,7 +133,7 @@ impl Net {
     fn server(self: &Arc<Self>, certificate: &Certificate) -> Endpoint {
         self.translate(SERVER, SERVER);
         let server = self.endpoint(SERVER, certificate);
-        server.listen(PORT).unwrap();
+        server.listen_on_port(PORT).unwrap();
         server
     }
 }
@@ -243,7 +243,7 @@ async fn a_certificate_that_is_refused_beside_a_dead_connection_is_an_error() {
     let other = certificate();
     let _restarted = net.server(&other);
     ours.abort("");
-    let error = timeout(LONG, client.connect(at(SERVER), PORT))
+    let error = timeout(LONG, client.connect_to_port(at(SERVER), PORT))
         .await
         .unwrap()
         .unwrap_err();

@@ -90,7 +90,9 @@ async fn nobody_there_is_said_clearly() {
         .await
         .unwrap();
     let address = silent.local_addr().unwrap();
-    let error = within(10, client.connect(address, PORT)).await.unwrap_err();
+    let error = within(10, client.connect_to_port(address, PORT))
+        .await
+        .unwrap_err();
     assert!(matches!(error, ConnectError::TimedOut { .. }), "{error:?}");
     assert!(
         error
@@ -105,7 +107,7 @@ async fn nobody_there_is_said_clearly() {
 async fn a_port_without_listener_is_refused_at_once() {
     let server = listening(Config::default()).await;
     let client = Endpoint::bind("127.0.0.1:0").await.unwrap();
-    let error = within(20, client.connect(server.local_addr(), PORT + 1))
+    let error = within(20, client.connect_to_port(server.local_addr(), PORT + 1))
         .await
         .unwrap_err();
     assert!(
@@ -113,11 +115,11 @@ async fn a_port_without_listener_is_refused_at_once() {
         "{error:?}"
     );
     server.stop_listening(PORT);
-    let error = within(20, client.connect(server.local_addr(), PORT))
+    let error = within(20, client.connect_to_port(server.local_addr(), PORT))
         .await
         .unwrap_err();
     assert!(error.to_string().contains("SCTP port 7"), "{error}");
-    let error = within(20, client.connect(server.local_addr(), 0))
+    let error = within(20, client.connect_to_port(server.local_addr(), 0))
         .await
         .unwrap_err();
     assert!(matches!(error, ConnectError::Invalid(_)), "{error:?}");
@@ -127,7 +129,7 @@ async fn a_port_without_listener_is_refused_at_once() {
 async fn abandoning_a_connect_leaves_nothing() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let client = Endpoint::bind("127.0.0.1:0").await.unwrap();
-    let attempt = client.connect(silent.local_addr().unwrap(), PORT);
+    let attempt = client.connect_to_port(silent.local_addr().unwrap(), PORT);
     assert!(
         tokio::time::timeout(Duration::from_millis(50), attempt)
             .await
@@ -201,7 +203,7 @@ async fn closing_an_endpoint_shuts_all_down_and_ends_accept() {
     let mut associations = Vec::new();
     for _ in 0..5 {
         associations.push(
-            within(20, client.connect(server.local_addr(), PORT))
+            within(20, client.connect_to_port(server.local_addr(), PORT))
                 .await
                 .unwrap(),
         );
@@ -211,9 +213,9 @@ async fn closing_an_endpoint_shuts_all_down_and_ends_accept() {
     for association in associations {
         assert_eq!(within(20, association.recv()).await, Ok(None));
     }
-    assert_eq!(server.listen(9), Err(ListenError::Closed));
+    assert_eq!(server.listen_on_port(9), Err(ListenError::Closed));
     assert!(matches!(
-        server.connect(client.local_addr(), 9).await,
+        server.connect_to_port(client.local_addr(), 9).await,
         Err(ConnectError::Closed)
     ));
 }
@@ -221,16 +223,16 @@ async fn closing_an_endpoint_shuts_all_down_and_ends_accept() {
 #[tokio::test]
 async fn a_full_backlog_aborts_newcomers() {
     let server = Endpoint::builder().backlog(2).bind("127.0.0.1:0").await.unwrap();
-    server.listen(PORT).unwrap();
+    server.listen_on_port(PORT).unwrap();
     let client = Endpoint::bind("127.0.0.1:0").await.unwrap();
-    let first = within(20, client.connect(server.local_addr(), PORT))
+    let first = within(20, client.connect_to_port(server.local_addr(), PORT))
         .await
         .unwrap();
-    let second = within(20, client.connect(server.local_addr(), PORT))
+    let second = within(20, client.connect_to_port(server.local_addr(), PORT))
         .await
         .unwrap();
     // The ABORT may answer the COOKIE ECHO of the third association, or arrive directly after the setup.
-    match within(20, client.connect(server.local_addr(), PORT)).await {
+    match within(20, client.connect_to_port(server.local_addr(), PORT)).await {
         Err(error) => assert!(matches!(error, ConnectError::Refused { .. }), "{error:?}"),
         Ok(third) => assert!(matches!(
             within(20, third.closed()).await,
@@ -245,7 +247,7 @@ async fn a_full_backlog_aborts_newcomers() {
         "hello"
     );
     assert!(
-        within(20, client.connect(server.local_addr(), PORT))
+        within(20, client.connect_to_port(server.local_addr(), PORT))
             .await
             .is_ok(),
         "there is room again"
@@ -268,7 +270,7 @@ async fn a_used_port_and_bad_settings_are_errors_of_bind() {
         matches!(&error, BindError::Config(_)) && error.to_string().contains("path_mtu"),
         "{error}"
     );
-    assert_eq!(first.listen(0), Err(ListenError::PortZero));
+    assert_eq!(first.listen_on_port(0), Err(ListenError::PortZero));
 }
 
 /// Shuts the association down from the client's side. The link drops the second packet that leaves the client from now on: after
@@ -314,7 +316,7 @@ fn hasty() -> Config {
 async fn a_shutdown_complete_that_the_network_lost_is_retransmitted_while_the_endpoint_lingers() {
     let server = Endpoint::builder().config(hasty()).link(Default::default(), 1);
     let server = server.bind("127.0.0.1:0").await.unwrap();
-    server.listen(PORT).unwrap();
+    server.listen_on_port(PORT).unwrap();
     let client = Endpoint::builder().config(hasty()).linger(Duration::from_secs(3));
     lose_the_shutdown_complete(server, client.bind("127.0.0.1:0").await.unwrap()).await;
 }

@@ -130,7 +130,7 @@ async fn exchange(builders: [EndpointBuilder; 2]) -> (usize, usize) {
     let client = client.bind_socket(ours).unwrap();
     let listener = listener.bind_socket(theirs).unwrap();
     assert_eq!(listener.local_addr(), server);
-    listener.listen(7).unwrap();
+    listener.listen().unwrap();
     let echo = tokio::spawn(async move {
         let association = listener.accept().await.unwrap();
         while let Some(message) = association.recv().await.unwrap() {
@@ -141,7 +141,7 @@ async fn exchange(builders: [EndpointBuilder; 2]) -> (usize, usize) {
         }
         listener.close().await;
     });
-    let association = client.connect(server, 7).await.unwrap();
+    let association = client.connect(server).await.unwrap();
     for size in [1, 1_000, 100_000, 2_000_000] {
         association.send(0, vec![7_u8; size]).await.unwrap();
         let echoed = association.recv().await.unwrap().unwrap().into_bytes();

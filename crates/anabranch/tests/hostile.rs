@@ -191,7 +191,9 @@ async fn a_vanished_peer_is_told_with_all_that_did_not_arrive() {
         let puppet = puppet.await.unwrap();
         // Another association of the same endpoint, which must continue.
         let client = Endpoint::bind("127.0.0.1:0").await.unwrap();
-        let other = within(PATIENCE, client.connect(address, PORT)).await.unwrap();
+        let other = within(PATIENCE, client.connect_to_port(address, PORT))
+            .await
+            .unwrap();
         tokio::spawn(common::echo(within(PATIENCE, server.accept()).await.unwrap()));
         let kept = (!socket_closes).then_some(puppet);
 
@@ -289,7 +291,9 @@ async fn an_init_flood_leaves_others_alone() {
             }
         })
     });
-    let association = within(PATIENCE, client.connect(address, PORT)).await.unwrap();
+    let association = within(PATIENCE, client.connect_to_port(address, PORT))
+        .await
+        .unwrap();
     let mut number = 0;
     while number < 20 || !flooding.is_finished() {
         echoes(&association, number).await;
@@ -307,7 +311,9 @@ async fn an_init_flood_leaves_others_alone() {
 async fn garbage_leaves_others_alone() {
     let (server, client) = served().await;
     let address = server.local_addr();
-    let association = within(PATIENCE, client.connect(address, PORT)).await.unwrap();
+    let association = within(PATIENCE, client.connect_to_port(address, PORT))
+        .await
+        .unwrap();
     let (source_port, _) = association.ports();
     let flooding = tokio::task::spawn_blocking(move || {
         flood(address, 10_000, |number| {
@@ -356,16 +362,21 @@ async fn the_application_turns_associations_away() {
         .bind("127.0.0.1:0")
         .await
         .unwrap();
-    server.listen(PORT).unwrap();
-    server.listen(PORT + 1).unwrap();
+    server.listen_on_port(PORT).unwrap();
+    server.listen_on_port(PORT + 1).unwrap();
     let address = server.local_addr();
     tokio::spawn(serve(server.clone()));
     let client = Endpoint::bind("127.0.0.1:0").await.unwrap();
-    let first = within(PATIENCE, client.connect(address, PORT)).await.unwrap();
-    let refused = within(PATIENCE, client.connect(address, PORT)).await;
+    let first = within(PATIENCE, client.connect_to_port(address, PORT))
+        .await
+        .unwrap();
+    let refused = within(PATIENCE, client.connect_to_port(address, PORT)).await;
     let reason = refused.expect_err("it is refused").to_string();
     assert!(reason.contains("out of resource"), "{reason}");
-    let ignored = tokio::time::timeout(Duration::from_millis(300), client.connect(address, PORT + 1));
+    let ignored = tokio::time::timeout(
+        Duration::from_millis(300),
+        client.connect_to_port(address, PORT + 1),
+    );
     assert!(ignored.await.is_err(), "nothing answers");
     assert_eq!(server.associations(), 1);
     echoes(&first, 1).await;
@@ -384,15 +395,19 @@ async fn more_associations_than_allowed_are_turned_away() {
         .bind("127.0.0.1:0")
         .await
         .unwrap();
-    server.listen(PORT).unwrap();
+    server.listen_on_port(PORT).unwrap();
     let address = server.local_addr();
     tokio::spawn(serve(server.clone()));
     let client = Endpoint::bind("127.0.0.1:0").await.unwrap();
-    let first = within(PATIENCE, client.connect(address, PORT)).await.unwrap();
-    let second = within(PATIENCE, client.connect(address, PORT)).await.unwrap();
+    let first = within(PATIENCE, client.connect_to_port(address, PORT))
+        .await
+        .unwrap();
+    let second = within(PATIENCE, client.connect_to_port(address, PORT))
+        .await
+        .unwrap();
     for _ in 0..10 {
         // The ABORT may answer the COOKIE ECHO, or arrive directly after the setup.
-        let reason = match within(PATIENCE, client.connect(address, PORT)).await {
+        let reason = match within(PATIENCE, client.connect_to_port(address, PORT)).await {
             Err(error) => error.to_string(),
             Ok(third) => anabranch::Explained(&within(PATIENCE, third.closed()).await).to_string(),
         };
@@ -402,7 +417,9 @@ async fn more_associations_than_allowed_are_turned_away() {
     echoes(&second, 1).await;
     within(PATIENCE, first.shutdown()).await.unwrap();
     until("the first is gone", || server.associations() == 1).await;
-    let third = within(PATIENCE, client.connect(address, PORT)).await.unwrap();
+    let third = within(PATIENCE, client.connect_to_port(address, PORT))
+        .await
+        .unwrap();
     echoes(&third, 2).await;
 }
 
@@ -413,7 +430,9 @@ async fn a_socket_that_refuses_to_send_is_told_and_harms_no_other_association() 
     let address = server.local_addr();
     tokio::spawn(serve(server));
     let client = Endpoint::bind("127.0.0.1:0").await.unwrap();
-    let association = within(PATIENCE, client.connect(address, PORT)).await.unwrap();
+    let association = within(PATIENCE, client.connect_to_port(address, PORT))
+        .await
+        .unwrap();
     let mut config = short_timers();
     config.retransmissions.max_init_retransmits = 2;
     let options = ConnectOptions::default().config(Some(config));

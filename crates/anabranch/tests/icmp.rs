@@ -52,7 +52,9 @@ async fn connecting_to_a_closed_port_fails_at_once() {
     ] {
         let endpoint = bound(local).await;
         let remote = closed_port(remote);
-        let error = within(LIMIT, endpoint.connect(remote, PORT)).await.unwrap_err();
+        let error = within(LIMIT, endpoint.connect_to_port(remote, PORT))
+            .await
+            .unwrap_err();
         assert!(
             matches!(error, ConnectError::ProtocolUnreachable { remote: told } if told == remote),
             "from {local} to {remote}: {error}"
@@ -69,7 +71,7 @@ async fn connecting_to_a_closed_port_fails_at_once() {
 async fn an_error_about_one_peer_harms_no_other() {
     for (client, server) in [("127.0.0.1:0", "127.0.0.1:0"), ("[::]:0", "[::]:0")] {
         let (client, server) = (bound(client).await, bound(server).await);
-        server.listen(PORT).unwrap();
+        server.listen_on_port(PORT).unwrap();
         let address: IpAddr = if client.local_addr().is_ipv4() {
             [127, 0, 0, 1].into()
         } else {
@@ -77,7 +79,9 @@ async fn an_error_about_one_peer_harms_no_other() {
         };
         let listener = SocketAddr::new(address, server.local_addr().port());
         tokio::spawn(serve(server.clone()));
-        let ours = within(LIMIT, client.connect(listener, PORT)).await.unwrap();
+        let ours = within(LIMIT, client.connect_to_port(listener, PORT))
+            .await
+            .unwrap();
         let failing = async {
             for local_port in 1000..1100 {
                 let options = ConnectOptions::default().local_port(Some(local_port));
@@ -136,7 +140,9 @@ async fn a_server_that_was_killed_is_noticed() {
     tokio::spawn(serve(server.clone()));
     let (address, stop, forwarding) = relay(server.local_addr());
     let client = bound("127.0.0.1:0").await;
-    let ours = within(LIMIT, client.connect(address, PORT)).await.unwrap();
+    let ours = within(LIMIT, client.connect_to_port(address, PORT))
+        .await
+        .unwrap();
     ours.send(StreamId(0), "before").await.unwrap();
     let echo = within(LIMIT, ours.recv()).await.unwrap().unwrap();
     assert_eq!(echo.into_bytes(), "before");

@@ -234,7 +234,7 @@ impl Exchange {
     /// Starts the peer, and sets up the association.
     async fn meet(self, endpoint: &Endpoint) -> (Child, Association) {
         if !self.peer_listens {
-            endpoint.listen(PORT).expect("listen");
+            endpoint.listen_on_port(PORT).expect("listen");
             let child = self.start("connect", endpoint.local_addr().port());
             return (child, endpoint.accept().await.expect("accept"));
         }
@@ -250,7 +250,7 @@ impl Exchange {
             .expect("the peer tells its port");
         std::thread::spawn(move || lines.count());
         let association = endpoint
-            .connect(("127.0.0.1", port), PORT)
+            .connect_to_port(("127.0.0.1", port), PORT)
             .await
             .expect("connect");
         (child, association)

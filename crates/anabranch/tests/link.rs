@@ -104,7 +104,7 @@ async fn a_capture_holds_the_packets_of_both_directions() {
         .bind("127.0.0.1:0")
         .await
         .unwrap();
-    let association = within(20, client.connect(address, PORT)).await.unwrap();
+    let association = within(20, client.connect_to_port(address, PORT)).await.unwrap();
     association
         .send(StreamId(0), "a message to be found")
         .await
@@ -210,11 +210,11 @@ async fn marks_pass_the_sockets() {
                 continue;
             }
         };
-        server.listen(PORT).unwrap();
+        server.listen_on_port(PORT).unwrap();
         let link = "rate=20mbit,delay=5ms,queue=200p,ecn-mark=5p".parse().unwrap();
         let client = builder().link(link, 1).bind(address).await.unwrap();
         let to = server.local_addr();
-        let (ours, theirs) = tokio::join!(client.connect(to, PORT), server.accept());
+        let (ours, theirs) = tokio::join!(client.connect_to_port(to, PORT), server.accept());
         let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
         for (from, to) in [(&ours, &theirs), (&theirs, &ours)] {
             let sender = {
@@ -253,10 +253,10 @@ async fn over_raw_ip_too_a_lost_shutdown_complete_is_retransmitted() {
             return;
         }
     };
-    server.listen(PORT).unwrap();
+    server.listen_on_port(PORT).unwrap();
     let client = raw().link("loss=script:3".parse().unwrap(), 1);
     let client = client.bind("127.0.0.4:0").await.unwrap();
-    let (ours, theirs) = tokio::join!(client.connect("127.0.0.1:0", PORT), server.accept());
+    let (ours, theirs) = tokio::join!(client.connect_to_port("127.0.0.1:0", PORT), server.accept());
     let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
     within(20, ours.shutdown()).await.unwrap();
     assert_eq!(within(20, theirs.closed()).await, CloseReason::Shutdown);

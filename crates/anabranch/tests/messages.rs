@@ -5,7 +5,8 @@ mod common;
 use std::time::Duration;
 
 use anabranch::{
-    Config, Endpoint, EndpointBuilder, Ppid, RecvError, SendError, SendOptions, StreamId, Transport,
+    Config, DEFAULT_SCTP_PORT, Endpoint, EndpointBuilder, Ppid, RecvError, SendError, SendOptions, StreamId,
+    Transport,
 };
 use common::{PORT, bytes, listening, pair, serve, within};
 
@@ -15,7 +16,7 @@ async fn an_echo_comes_back_as_it_was_sent() {
     let address = server.local_addr();
     tokio::spawn(serve(server));
     let client = Endpoint::bind("127.0.0.1:0").await.unwrap();
-    let association = within(10, client.connect(address, PORT)).await.unwrap();
+    let association = within(10, client.connect_to_port(address, PORT)).await.unwrap();
     assert_eq!(
         (association.ports().1, association.remote_addr()),
         (PORT, address)
@@ -40,6 +41,18 @@ async fn an_echo_comes_back_as_it_was_sent() {
     assert_eq!(association.recv().await, Ok(None));
 }
 
+#[tokio::test]
+async fn an_endpoint_needs_no_sctp_port_and_may_have_several() {
+    let server = Endpoint::bind("127.0.0.1:0").await.unwrap();
+    server.listen().unwrap();
+    server.listen_on_port(5000).unwrap();
+    let client = Endpoint::bind("127.0.0.1:0").await.unwrap();
+    let first = within(10, client.connect(server.local_addr())).await.unwrap();
+    let second = within(10, client.connect_to_port(server.local_addr(), 5000)).await;
+    assert_eq!(first.ports().1, DEFAULT_SCTP_PORT);
+    assert_eq!(second.unwrap().ports().1, 5000);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_associations_at_once() {
     let server = listening(Config::default()).await;
@@ -50,7 +63,7 @@ async fn a_hundred_associations_at_once() {
     for number in 0..100_u32 {
         let client = client.clone();
         tasks.spawn(async move {
-            let association = client.connect(address, PORT).await.unwrap();
+            let association = client.connect_to_port(address, PORT).await.unwrap();
             for round in 0..20 {
                 let sent = bytes(1000 + number as usize, number * 100 + round);
                 association.send(StreamId(3), sent.clone()).await.unwrap();
@@ -177,7 +190,7 @@ async fn a_message_larger_than_recv_joins_is_an_error_and_the_next_is_not() {
         .bind("127.0.0.1:0")
         .await
         .unwrap();
-    server.listen(PORT).unwrap();
+    server.listen_on_port(PORT).unwrap();
     let client = Endpoint::bind("127.0.0.1:0").await.unwrap();
     let pair = common::connect(client, server).await;
     pair.ours.send(StreamId(4), bytes(500_000, 1)).await.unwrap();
@@ -246,12 +259,14 @@ async fn several_tasks_send_and_receive_on_one_association() {
 #[tokio::test]
 async fn ipv6_and_both_versions_on_one_socket() {
     let server = Endpoint::bind("[::]:0").await.unwrap();
-    server.listen(PORT).unwrap();
+    server.listen_on_port(PORT).unwrap();
     let port = server.local_addr().port();
     tokio::spawn(serve(server));
     for (from, to) in [("[::1]:0", "::1"), ("127.0.0.1:0", "127.0.0.1")] {
         let client = Endpoint::bind(from).await.unwrap();
-        let association = within(10, client.connect((to, port), PORT)).await.unwrap();
+        let association = within(10, client.connect_to_port((to, port), PORT))
+            .await
+            .unwrap();
         association.send(StreamId(0), from).await.unwrap();
         assert_eq!(
             within(10, association.recv())
@@ -279,12 +294,14 @@ async fn raw_ip_carries_associations_or_says_what_it_needs() {
             return;
         }
     };
-    server.listen(PORT).unwrap();
+    server.listen_on_port(PORT).unwrap();
     tokio::spawn(serve(server));
     // From another address, and from the server's address: there both sockets receive every packet.
     for local in ["127.0.0.2:0", "127.0.0.1:0", "0.0.0.0:0"] {
         let client = raw(local).await.unwrap();
-        let association = within(10, client.connect("127.0.0.1:0", PORT)).await.unwrap();
+        let association = within(10, client.connect_to_port("127.0.0.1:0", PORT))
+            .await
+            .unwrap();
         association.send(StreamId(0), bytes(100_000, 1)).await.unwrap();
         assert_eq!(
             within(10, association.recv())

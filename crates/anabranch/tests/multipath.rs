@@ -60,7 +60,7 @@ fn paths_come_and_go(test: &str, number: u8, mode: MultipathMode) {
     let stop = Arc::new(AtomicBool::new(false));
     let (told, association) = mpsc::channel();
     let server = endpoint(config(mode, &theirs), &[]);
-    server.listen(PORT).expect("listen");
+    server.listen_on_port(PORT).expect("listen");
     let to = server.local_addr();
     let receiver = runtime.spawn(receive(server, Arc::clone(&progress)));
     let client = endpoint(config(mode, &ours), &LINKS);
@@ -105,11 +105,13 @@ fn paths_leave_from_the_addresses_they_are_told_to() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let _inside = runtime.enter();
     let server = endpoint(config(MultipathMode::Off, &theirs), &[]);
-    server.listen(PORT).expect("listen");
+    server.listen_on_port(PORT).expect("listen");
     let to = server.local_addr();
     let locals_of = |config: Config| {
         let client = endpoint(config, &[]);
-        let association = runtime.block_on(client.connect(to, PORT)).expect("connect");
+        let association = runtime
+            .block_on(client.connect_to_port(to, PORT))
+            .expect("connect");
         wait_for_paths(&association, 3);
         let paths = association.stats().paths;
         paths
@@ -149,12 +151,12 @@ fn a_peer_is_known_by_all_its_addresses_from_the_beginning() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let all = async {
         let server = endpoint(config(MultipathMode::Cmt, &theirs), &[]);
-        server.listen(PORT).expect("listen");
+        server.listen_on_port(PORT).expect("listen");
         let client = endpoint(config(MultipathMode::Cmt, &ours), &[]);
         let mut connecting = tokio::task::JoinSet::new();
         for _ in 0..200 {
             let (client, to) = (client.clone(), server.local_addr());
-            connecting.spawn(async move { client.connect(to, PORT).await.expect("connect") });
+            connecting.spawn(async move { client.connect_to_port(to, PORT).await.expect("connect") });
         }
         let mut associations = connecting.join_all().await;
         for _ in 0..200 {

@@ -31,7 +31,7 @@ async fn lossy_transfer_of(
     server: EndpointBuilder,
 ) -> [Counters; 2] {
     let server = server.bind("127.0.0.1:0").await.unwrap();
-    server.listen(common::PORT).unwrap();
+    server.listen_on_port(common::PORT).unwrap();
     let link = "delay=10ms,loss=10%,rate=2mbit".parse().unwrap();
     let client = client.link(link, 7).bind("127.0.0.1:0").await.unwrap();
     let pair = common::connect(client, server).await;

@@ -44,7 +44,7 @@ fn builder(config: Config, tls: TlsSettings) -> EndpointBuilder {
 
 async fn listening(config: Config, tls: TlsSettings) -> Endpoint {
     let server = builder(config, tls).bind("127.0.0.1:0").await.unwrap();
-    server.listen(PORT).unwrap();
+    server.listen_on_port(PORT).unwrap();
     server
 }
 
@@ -67,7 +67,7 @@ async fn over_two_paths(
         let builder = builder(config, change(keys.of(side)));
         builder.bind_all(&locals).unwrap()
     });
-    server.listen(PORT).unwrap();
+    server.listen_on_port(PORT).unwrap();
     (common::connect(client, server).await, keys)
 }
 
@@ -194,7 +194,7 @@ async fn a_peer_that_does_not_encrypt_is_refused() {
     let keys = Keys::new();
     let secure = listening(Config::default(), keys.of(1)).await;
     let plain = common::listening(Config::default()).await;
-    let error = within(20, plain.connect(secure.local_addr(), PORT))
+    let error = within(20, plain.connect_to_port(secure.local_addr(), PORT))
         .await
         .unwrap_err();
     assert!(error.to_string().contains("it requires encryption"), "{error}");
@@ -202,7 +202,7 @@ async fn a_peer_that_does_not_encrypt_is_refused() {
         .bind("127.0.0.1:0")
         .await
         .unwrap();
-    let error = within(20, client.connect(plain.local_addr(), PORT))
+    let error = within(20, client.connect_to_port(plain.local_addr(), PORT))
         .await
         .unwrap_err();
     assert!(
@@ -226,7 +226,7 @@ async fn a_peer_with_another_key_is_refused() {
             .bind("127.0.0.1:0")
             .await
             .unwrap();
-        let error = within(20, client.connect(server.local_addr(), PORT))
+        let error = within(20, client.connect_to_port(server.local_addr(), PORT))
             .await
             .unwrap_err();
         assert!(error.to_string().contains(who), "{error}");
@@ -259,7 +259,7 @@ async fn addresses_change_without_authenticated_chunks() {
             .collect();
         builder(config, keys.of(side)).bind_all(&locals).unwrap()
     });
-    server.listen(PORT).unwrap();
+    server.listen_on_port(PORT).unwrap();
     let pair = common::connect(client, server).await;
     let [first, second] = addresses(2)[..] else {
         panic!("two addresses");
@@ -326,7 +326,7 @@ async fn a_silent_server_answers_those_who_know_its_key() {
     let keys = Keys::new();
     let silent = |side: usize| builder(Config::default(), keys.of(side)).silent_to_strangers();
     let server = silent(1).bind("127.0.0.1:0").await.unwrap();
-    server.listen(PORT).unwrap();
+    server.listen_on_port(PORT).unwrap();
     let mallory = settings(&keys.secrets[0], &SecretKey::generate().unwrap());
     let others = [
         builder(Config::default(), mallory.clone()).silent_to_strangers(),
@@ -337,7 +337,7 @@ async fn a_silent_server_answers_those_who_know_its_key() {
     for other in others {
         let stranger = other.bind("127.0.0.1:0").await.unwrap();
         let wait = Duration::from_millis(100);
-        let answer = tokio::time::timeout(wait, stranger.connect(server.local_addr(), PORT)).await;
+        let answer = tokio::time::timeout(wait, stranger.connect_to_port(server.local_addr(), PORT)).await;
         assert!(answer.is_err(), "{answer:?}");
     }
     let client = silent(0).bind("127.0.0.1:0").await.unwrap();
@@ -379,13 +379,13 @@ async fn handshakes_from_one_address_take_a_quarter_of_the_backlog() {
     let keys = Keys::new();
     let server = builder(Config::default(), keys.of(1)).backlog(8);
     let server = server.bind("127.0.0.1:0").await.unwrap();
-    server.listen(PORT).unwrap();
+    server.listen_on_port(PORT).unwrap();
     let mut clients = Vec::new();
     for number in 0..4 {
         let translator = cut_off_after_set_up(server.local_addr()).await;
         let client = builder(Config::default(), keys.of(0));
         let client = client.bind("127.0.0.1:0").await.unwrap();
-        let connecting = client.connect(translator, PORT);
+        let connecting = client.connect_to_port(translator, PORT);
         let answer = tokio::time::timeout(Duration::from_millis(300), connecting).await;
         let is_refused = matches!(answer, Ok(Err(_)));
         assert_eq!(is_refused, number >= 2, "{number}: {answer:?}");

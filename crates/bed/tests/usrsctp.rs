@@ -99,7 +99,7 @@ fn exchange(messages: u64) {
             .await
             .unwrap();
         let to = SocketAddr::from((Side::Left.ipv4(1), UDP_PORT));
-        let association = endpoint.connect(to, PORT).await.unwrap();
+        let association = endpoint.connect_to_port(to, PORT).await.unwrap();
         let mut inbox = Inbox::new(Sizes::Mixed, 1, messages);
         tokio::join!(
             send_all(&association, Sizes::Mixed, 0, 0..messages, |_, _| {

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, ConnectError, DEFAULT_UDP_PORT, Endpoint, Explained};
+use anabranch::{Association, ConnectError, DEFAULT_SCTP_PORT, DEFAULT_UDP_PORT, Endpoint, Explained};
 use clap::{Args, ValueHint};
 use serde_json::json;
 use tokio::time::timeout;
@@ -36,7 +36,7 @@ pub(crate) struct Target {
         value_name = "PORT", default_value_t = DEFAULT_UDP_PORT, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) udp_port: u16,
     /// SCTP port of the peer, 1 to 65535
-    #[arg(long, help_heading = PEER, value_name = "PORT", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, help_heading = PEER, value_name = "PORT", default_value_t = DEFAULT_SCTP_PORT, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
     /// Time limit for the association setup
     #[arg(long, help_heading = PEER, value_name = "DURATION", default_value = "10s", value_parser = units::parse_duration)]
@@ -122,7 +122,7 @@ impl Target {
         carry.congestion.apply(&mut config)?;
         let encryption = carry.encrypt.prepare(Some(&self.host))?;
         let endpoint = carry.bind(&begin, 0, config, encryption, observe, wish.max_joined_message)?;
-        let attempt = timeout(self.timeout, endpoint.connect(remote, self.port));
+        let attempt = timeout(self.timeout, endpoint.connect_to_port(remote, self.port));
         let attempt = tokio::select! {
             attempt = attempt => attempt,
             () = interrupt.wait() => {

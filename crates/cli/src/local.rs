@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use anabranch::{DEFAULT_UDP_PORT, Endpoint};
+use anabranch::{DEFAULT_SCTP_PORT, DEFAULT_UDP_PORT, Endpoint};
 use clap::Args;
 use serde_json::json;
 
@@ -22,7 +22,7 @@ pub(crate) struct Local {
     #[arg(long, help_heading = LOCAL, value_name = "PORT", default_value_t = DEFAULT_UDP_PORT)]
     pub(crate) udp_port: u16,
     /// SCTP port to listen on, 1 to 65535
-    #[arg(long, help_heading = LOCAL, value_name = "PORT", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, help_heading = LOCAL, value_name = "PORT", default_value_t = DEFAULT_SCTP_PORT, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
     /// Local IP address to bind, a link-local one with its interface (fe80::1%eth0); use --path for several addresses
     /// [default: all addresses]
@@ -41,7 +41,7 @@ impl Local {
         let encryption = carry.encrypt.prepare(None)?;
         let endpoint = self.bind(carry, &encryption, observe, max_joined_message)?;
         endpoint
-            .listen(self.port)
+            .listen_on_port(self.port)
             .map_err(|error| Failure::new(format!("--port {}: {error}", self.port)))?;
         self.announce(carry, &encryption, observe, &endpoint);
         Ok(endpoint)

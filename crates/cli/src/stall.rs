@@ -70,8 +70,8 @@ mod tests {
         let bind = |config| Endpoint::builder().config(config).bind("127.0.0.1:0");
         let server = bind(config).await.unwrap();
         let client = bind(Config::default()).await.unwrap();
-        server.listen(7).unwrap();
-        let (ours, theirs) = tokio::join!(client.connect(server.local_addr(), 7), server.accept());
+        server.listen().unwrap();
+        let (ours, theirs) = tokio::join!(client.connect(server.local_addr()), server.accept());
         (client, ours.unwrap(), theirs.unwrap())
     }
 

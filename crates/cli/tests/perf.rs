@@ -713,7 +713,7 @@ fn a_plan_that_takes_too_much_memory_is_refused() {
     let server = perf_server(&["--one-off"]);
     let endpoint = Endpoint::bind("127.0.0.1:0").expect("a socket");
     let udp_port: u16 = server.udp_port.parse().expect("a port");
-    let association = endpoint.connect(("127.0.0.1", udp_port), 7).expect("a server");
+    let association = endpoint.connect(("127.0.0.1", udp_port)).expect("a server");
     let plan = serde_json::json!({
         "size": 16 << 20, "streams": 65_534, "unordered": false, "forward": false, "reverse": true, "seconds": 60.0,
         "rate": null, "reliability": null,

@@ -18,7 +18,7 @@
 //!
 //!     let policy = Arc::new(Policy { targets: vec!["127.0.0.1:*/udp".parse()?], ..Policy::default() });
 //!     let at = endpoint(&limits).bind("127.0.0.1:0").await?;
-//!     at.listen(PORT)?;
+//!     at.listen_on_port(PORT)?;
 //!     let address = at.local_addr();
 //!     let server = Arc::new(Server::new(limits));
 //!     tokio::spawn(async move { server.run(&at, |_| Arc::clone(&policy)).await });
@@ -27,7 +27,7 @@
 //!     let client = Client::bind(vec![Rule::parse(Protocol::Udp, false, &rule)?], limits).await?;
 //!     let Some(Listen::Socket(place)) = client.places()[0].clone() else { panic!("it listens") };
 //!     let from = endpoint(&limits).bind("127.0.0.1:0").await?;
-//!     tokio::spawn(async move { client.run(|| from.connect(address, PORT)).await });
+//!     tokio::spawn(async move { client.run(|| from.connect_to_port(address, PORT)).await });
 //!
 //!     let program = UdpSocket::bind("127.0.0.1:0").await?;
 //!     let mut buffer = [0; 100];

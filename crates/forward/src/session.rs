@@ -366,9 +366,9 @@ mod tests {
         let limits = Limits::default();
         let bind = || async { endpoint(&limits).bind("127.0.0.1:0").await.expect("a free port") };
         let (server, client) = (bind().await, bind().await);
-        server.listen(PORT).expect("a port");
+        server.listen_on_port(PORT).expect("a port");
         let association = client
-            .connect(server.local_addr(), PORT)
+            .connect_to_port(server.local_addr(), PORT)
             .await
             .expect("it answers");
         let stream = StreamId(1);

@@ -35,7 +35,7 @@ impl Raw {
             .bind("127.0.0.1:0")
             .await
             .unwrap();
-        let association = within(endpoint.connect(server.endpoint.local_addr(), PORT))
+        let association = within(endpoint.connect_to_port(server.endpoint.local_addr(), PORT))
             .await
             .unwrap();
         Self {

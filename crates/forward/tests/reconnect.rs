@@ -106,7 +106,7 @@ async fn client_behind_relay(
             if !is_first {
                 next(&switch);
             }
-            endpoint.connect(if is_first { near } else { server }, PORT)
+            endpoint.connect_to_port(if is_first { near } else { server }, PORT)
         })
         .await;
     });

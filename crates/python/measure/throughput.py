@@ -25,8 +25,8 @@ SIZE = 1024
 async def with_anabranch(seconds: float, *, encrypted: bool) -> float:
     """Messages a second that arrive."""
     certificate = anabranch.Certificate.generate() if encrypted else None
-    async with await anabranch.listen("127.0.0.1:0", 7, certificate=certificate) as endpoint:
-        client = await anabranch.connect(endpoint.local_address, 7, certificate=certificate)
+    async with await anabranch.listen("127.0.0.1:0", certificate=certificate) as endpoint:
+        client = await anabranch.connect(endpoint.local_address, certificate=certificate)
         server = await endpoint.accept()
         assert server is not None
         message = bytes(SIZE)

@@ -123,7 +123,7 @@ impl Endpoint {
     }
 
     fn listen(&self, port: u16) -> PyResult<()> {
-        Ok(self.endpoint.get()?.listen(port).map_err(Failure::from)?)
+        Ok(self.endpoint.get()?.listen_on_port(port).map_err(Failure::from)?)
     }
 
     fn stop_listening(&self, port: u16) -> PyResult<()> {

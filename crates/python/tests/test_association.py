@@ -21,8 +21,8 @@ async def pair(
     settings: anabranch.Settings | None = None,
 ) -> AsyncIterator[tuple[anabranch.Association, anabranch.Association]]:
     """Both ends of an association."""
-    async with await anabranch.listen("127.0.0.1:0", 7, settings=settings) as endpoint:
-        client = await anabranch.connect(endpoint.local_address, 7, settings=settings)
+    async with await anabranch.listen("127.0.0.1:0", settings=settings) as endpoint:
+        client = await anabranch.connect(endpoint.local_address, settings=settings)
         server = await endpoint.accept()
         assert server is not None
         yield client, server
@@ -67,7 +67,7 @@ class Relay(asyncio.DatagramProtocol):
 
 @pytest.mark.parametrize("by_handle", [False, True])
 async def test_early_copies_are_sent(by_handle: bool) -> None:
-    async with await anabranch.listen("127.0.0.1:0", 7) as endpoint:
+    async with await anabranch.listen("127.0.0.1:0") as endpoint:
         host, port = endpoint.local_address.split(":")
         loop = asyncio.get_running_loop()
         relay, _ = await loop.create_datagram_endpoint(lambda: Relay((host, int(port))), local_addr=(host, 0))
@@ -279,11 +279,11 @@ async def test_cancelled_receivers_lose_no_message() -> None:
 
 
 async def test_a_cancelled_accept_loses_no_association() -> None:
-    async with await anabranch.listen("127.0.0.1:0", 7) as endpoint:
+    async with await anabranch.listen("127.0.0.1:0") as endpoint:
         for turn in range(20):
             accepting = asyncio.create_task(endpoint.accept())
             await asyncio.sleep(0)
-            client = await anabranch.connect(endpoint.local_address, 7)
+            client = await anabranch.connect(endpoint.local_address)
             if turn % 2:
                 accepting.cancel()
             try:
@@ -353,7 +353,7 @@ async def test_several_paths() -> None:
     async with await anabranch.bind("127.0.0.1:0", "127.0.0.2:0", settings=settings) as server:
         server.listen(7)
         async with await anabranch.bind("127.0.0.3:0", "127.0.0.4:0", settings=settings) as client:
-            association = await client.connect(server.local_address, 7)
+            association = await client.connect(server.local_address)
             accepted = await server.accept()
             assert accepted is not None
             await association.send(0, "two paths")
@@ -390,13 +390,13 @@ async def test_paths_are_added_and_removed() -> None:
 
 async def test_encryption() -> None:
     own, theirs = anabranch.Certificate.generate(), anabranch.Certificate.generate()
-    async with await anabranch.listen("127.0.0.1:0", 7, certificate=theirs, fingerprints=[own.fingerprint]) as server:
+    async with await anabranch.listen("127.0.0.1:0", certificate=theirs, fingerprints=[own.fingerprint]) as server:
         known = [theirs.fingerprint]
-        association = await anabranch.connect(server.local_address, 7, certificate=own, fingerprints=known)
+        association = await anabranch.connect(server.local_address, certificate=own, fingerprints=known)
         assert association.peer_fingerprint == theirs.fingerprint
         wrong = [own.fingerprint]
         with pytest.raises(anabranch.ConnectError, match="no DTLS connection"):
-            await anabranch.connect(server.local_address, 7, certificate=own, fingerprints=wrong)
+            await anabranch.connect(server.local_address, certificate=own, fingerprints=wrong)
     again = anabranch.Certificate.from_pem(*own.to_pem())
     assert again.fingerprint == own.fingerprint
 
@@ -457,7 +457,7 @@ async def test_times_name_their_unit() -> None:
 
 
 async def test_a_closed_endpoint_accepts_nothing() -> None:
-    endpoint = await anabranch.listen("127.0.0.1:0", 7)
+    endpoint = await anabranch.listen("127.0.0.1:0")
     accepting = asyncio.create_task(endpoint.accept())
     await asyncio.sleep(0)
     await endpoint.close()
@@ -483,8 +483,8 @@ async def test_connecting_can_be_cancelled() -> None:
 
 
 async def test_dropped_objects_are_freed() -> None:
-    async with await anabranch.listen("127.0.0.1:0", 7) as endpoint:
-        client = await anabranch.connect(endpoint.local_address, 7)
+    async with await anabranch.listen("127.0.0.1:0") as endpoint:
+        client = await anabranch.connect(endpoint.local_address)
         server = await endpoint.accept()
         assert server is not None
         gone = weakref.ref(client)

@@ -16,8 +16,8 @@ WAITS = """
 import asyncio, anabranch
 
 async def main():
-    async with await anabranch.listen("127.0.0.1:0", 7) as endpoint:
-        client = await anabranch.connect(endpoint.local_address, 7)
+    async with await anabranch.listen("127.0.0.1:0") as endpoint:
+        client = await anabranch.connect(endpoint.local_address)
         server = await endpoint.accept()
         print("ready", flush=True)
         await server.recv()
@@ -40,8 +40,8 @@ def test_ctrl_c_ends_a_blocked_call() -> None:
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_process_gets_a_clear_error() -> None:
     async def main() -> None:
-        async with await anabranch.listen("127.0.0.1:0", 7) as endpoint:
-            client = await anabranch.connect(endpoint.local_address, 7)
+        async with await anabranch.listen("127.0.0.1:0") as endpoint:
+            client = await anabranch.connect(endpoint.local_address)
             server = await endpoint.accept()
             assert server is not None
             read, write = os.pipe()
@@ -85,8 +85,8 @@ import asyncio, multiprocessing, anabranch
 
 def child(results):
     async def echo():
-        async with await anabranch.listen("127.0.0.1:0", 7) as endpoint:
-            async with await anabranch.connect(endpoint.local_address, 7) as client:
+        async with await anabranch.listen("127.0.0.1:0") as endpoint:
+            async with await anabranch.connect(endpoint.local_address) as client:
                 await client.send(0, "in the child")
                 server = await endpoint.accept()
                 message = await server.recv()
@@ -112,8 +112,8 @@ ENDS = """
 import asyncio, anabranch
 
 async def main():
-    endpoint = await anabranch.listen("127.0.0.1:0", 7)
-    globals()["client"] = await anabranch.connect(endpoint.local_address, 7)
+    endpoint = await anabranch.listen("127.0.0.1:0")
+    globals()["client"] = await anabranch.connect(endpoint.local_address)
     globals()["server"] = await endpoint.accept()
     globals()["waiting"] = asyncio.get_running_loop().create_task(server.recv())
     await asyncio.sleep(0)

@@ -24,7 +24,7 @@ pub async fn listening(config: Config) -> Endpoint {
         .bind("127.0.0.1:0")
         .await
         .unwrap();
-    endpoint.listen(PORT).unwrap();
+    endpoint.listen_on_port(PORT).unwrap();
     endpoint
 }
 
@@ -48,7 +48,7 @@ pub async fn pair(config: Config) -> Pair {
 
 pub async fn connect(client: Endpoint, server: Endpoint) -> Pair {
     let (ours, theirs) = within(20, async {
-        tokio::join!(client.connect(server.local_addr(), PORT), server.accept())
+        tokio::join!(client.connect_to_port(server.local_addr(), PORT), server.accept())
     })
     .await;
     Pair {

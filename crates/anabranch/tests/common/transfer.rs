@@ -97,7 +97,7 @@ pub(crate) async fn send(
     stop: Arc<AtomicBool>,
     told: mpsc::Sender<Association>,
 ) -> u64 {
-    let association = endpoint.connect(to, PORT).await.expect("connect");
+    let association = endpoint.connect_to_port(to, PORT).await.expect("connect");
     told.send(association.clone()).expect("it is awaited");
     send_all(endpoint, association, stop).await
 }

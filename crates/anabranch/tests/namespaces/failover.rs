@@ -41,7 +41,7 @@ pub(crate) fn receiving(
     let (ready, is_ready) = mpsc::channel();
     let receiver = bed.inside("z", move || async move {
         let endpoint = open();
-        endpoint.listen(PORT).expect("listen");
+        endpoint.listen_on_port(PORT).expect("listen");
         ready.send(()).expect("it is awaited");
         receive(endpoint, progress).await
     });

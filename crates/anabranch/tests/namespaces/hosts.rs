@@ -197,12 +197,12 @@ fn run(cell: &Cell, bed: &Bed) {
         bed.inside(if is_peer { "z" } else { "a" }, move || async move {
             let endpoint = endpoint(&cell, is_peer);
             let association = if listens {
-                endpoint.listen(PORT).expect("listen");
+                endpoint.listen_on_port(PORT).expect("listen");
                 ready.send(()).expect("it is awaited");
                 endpoint.accept().await.expect("an association")
             } else {
                 let remote = SocketAddr::new(cell.connects_to(), UDP_PORT);
-                endpoint.connect(remote, PORT).await.expect("connect")
+                endpoint.connect_to_port(remote, PORT).await.expect("connect")
             };
             let paths = converse(cell, is_peer, association, done).await;
             endpoint.close().await;
@@ -221,7 +221,7 @@ fn run(cell: &Cell, bed: &Bed) {
         let local = SocketAddr::new(cell.stranger(), UDP_PORT);
         let endpoint = builder.bind_all(&[local]).expect("bind");
         // Over raw IP, an endpoint answers only for ports on which it listens.
-        endpoint.listen(PORT).expect("listen");
+        endpoint.listen_on_port(PORT).expect("listen");
         let _ = stopped.await;
         endpoint.close().await;
     });
@@ -257,7 +257,7 @@ fn link_local_addresses_carry_an_association() {
         let (ready, is_ready) = std::sync::mpsc::channel();
         let server = bed.inside("z", move || async move {
             let endpoint = open(transport);
-            endpoint.listen(PORT).expect("listen");
+            endpoint.listen_on_port(PORT).expect("listen");
             ready.send(()).expect("it is awaited");
             let association = endpoint.accept().await.expect("an association");
             let got = association.recv().await.expect("recv").expect("a message");
@@ -276,7 +276,7 @@ fn link_local_addresses_carry_an_association() {
             let address = "fe80::b".parse().expect("an address");
             let remote = std::net::SocketAddrV6::new(address, UDP_PORT, 0, interface);
             let association = endpoint
-                .connect(SocketAddr::V6(remote), PORT)
+                .connect_to_port(SocketAddr::V6(remote), PORT)
                 .await
                 .expect("connect");
             association

@@ -146,7 +146,7 @@ fn download(test: &'static str, make_before_break: bool, translated: bool) {
         let stop = Arc::clone(&stop);
         move || async move {
             let endpoint = endpoint(false, Some("delay=20ms,rate=50mbit,queue=256kib"));
-            endpoint.listen(PORT).expect("listen");
+            endpoint.listen_on_port(PORT).expect("listen");
             ready.send(()).expect("it is awaited");
             let association = endpoint.accept().await.expect("an association");
             told.send(()).expect("it is awaited");
@@ -160,7 +160,7 @@ fn download(test: &'static str, make_before_break: bool, translated: bool) {
         move || async move {
             let endpoint = endpoint(true, None);
             let to = SocketAddr::from((SERVER, UDP_PORT));
-            let association = endpoint.connect(to, PORT).await.expect("connect");
+            let association = endpoint.connect_to_port(to, PORT).await.expect("connect");
             tell.send(association.clone()).expect("it is awaited");
             let count = receive_all(&association, &progress).await;
             endpoint.close().await;

@@ -56,8 +56,9 @@ fn what_the_interface_refuses_is_sent_again_or_smaller() {
         move || async move {
             let bind = || Endpoint::builder().config(config()).bind("127.0.0.1:0");
             let (client, server) = (bind().await.expect("bind"), bind().await.expect("bind"));
-            server.listen(PORT).expect("listen");
-            let (ours, theirs) = tokio::join!(client.connect(server.local_addr(), PORT), server.accept());
+            server.listen_on_port(PORT).expect("listen");
+            let (ours, theirs) =
+                tokio::join!(client.connect_to_port(server.local_addr(), PORT), server.accept());
             let theirs = theirs.expect("it arrives");
             let receiving = async {
                 for number in 0..MESSAGES {

@@ -61,7 +61,7 @@ fn echo_server(bed: &Bed) -> (JoinHandle<()>, Receiver<Association>, Sender<()>)
     let thread = bed.inside("s", move || async move {
         let builder = Endpoint::builder().config(config());
         let endpoint = builder.bind(("0.0.0.0", UDP_PORT)).await.expect("bind");
-        endpoint.listen(PORT).expect("listen");
+        endpoint.listen_on_port(PORT).expect("listen");
         ready.send(()).expect("it is awaited");
         let echo = async {
             while let Some(association) = endpoint.accept().await {

@@ -108,7 +108,7 @@ async fn connect() -> (Endpoint, Association) {
     let addresses = [IpAddr::from([10, 83, 1, 1]), IpAddr::from([10, 83, 2, 1])];
     let endpoint = endpoint(&config, &addresses, true, Some("delay=40ms"));
     let remote = SocketAddr::from(([10, 83, 1, 2], UDP_PORT));
-    let association = endpoint.connect(remote, PORT).await.expect("connect");
+    let association = endpoint.connect_to_port(remote, PORT).await.expect("connect");
     (endpoint, association)
 }
 

@@ -110,7 +110,7 @@ fn usrsctp_listens_and_changes_its_addresses() {
     let inside = bed.inside("a", || async {
         let endpoint = open();
         let remote = SocketAddr::from((FIRST, UDP_PORT));
-        let association = endpoint.connect(remote, PORT).await.expect("connect");
+        let association = endpoint.connect_to_port(remote, PORT).await.expect("connect");
         exchange(&association, 0).await;
         endpoint.close().await;
     });
@@ -128,7 +128,7 @@ fn usrsctp_connects_and_changes_its_addresses() {
     let (ready, is_ready) = mpsc::channel();
     let inside = bed.inside("a", move || async move {
         let endpoint = open();
-        endpoint.listen(PORT).expect("listen");
+        endpoint.listen_on_port(PORT).expect("listen");
         ready.send(()).expect("it is awaited");
         let association = endpoint.accept().await.expect("accept");
         exchange(&association, 1).await;

@@ -194,7 +194,7 @@ fn run(exchange: Exchange) -> Option<Seen> {
             move || async move {
                 let endpoint = open(&exchange, &capture);
                 let remote = SocketAddr::from((THEIRS[0], UDP_PORT));
-                let association = endpoint.connect(remote, PORT).await.expect("connect");
+                let association = endpoint.connect_to_port(remote, PORT).await.expect("connect");
                 let result = exchange_all(association, 0, count).await;
                 endpoint.close().await;
                 result
@@ -207,7 +207,7 @@ fn run(exchange: Exchange) -> Option<Seen> {
             let capture = capture.clone();
             move || async move {
                 let endpoint = open(&exchange, &capture);
-                endpoint.listen(PORT).expect("listen");
+                endpoint.listen_on_port(PORT).expect("listen");
                 ready.send(()).expect("it is awaited");
                 let association = endpoint.accept().await.expect("accept");
                 let result = exchange_all(association, 1, count).await;

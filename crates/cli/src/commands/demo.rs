@@ -187,7 +187,7 @@ async fn endpoints(args: &DemoArgs, config: Config) -> Result<(Endpoint, Endpoin
         .await;
     let receiver = receiver.map_err(|error| bind_failure(&error))?;
     receiver
-        .listen(PORT)
+        .listen_on_port(PORT)
         .map_err(|error| Failure::new(error.to_string()))?;
     let builder = Endpoint::builder()
         .config(config)
@@ -206,7 +206,12 @@ async fn connect(
     sender: &Endpoint,
     receiver: &Endpoint,
 ) -> Result<(Association, Association), Failure> {
-    let both = async { tokio::join!(sender.connect(receiver.local_addr(), PORT), receiver.accept()) };
+    let both = async {
+        tokio::join!(
+            sender.connect_to_port(receiver.local_addr(), PORT),
+            receiver.accept()
+        )
+    };
     match timeout(SET_UP, both).await {
         Ok((Ok(outgoing), Some(incoming))) => Ok((outgoing, incoming)),
         Ok((Err(error), _)) => Err(Failure::new(format!(

@@ -66,7 +66,7 @@ fn builder(role: &str) -> EndpointBuilder {
 #[tokio::main]
 async fn serve(role: &str) {
     let endpoint = builder(role).bind("127.0.0.1:0").await.expect("a socket");
-    endpoint.listen(SCTP_PORT).expect("listen");
+    endpoint.listen_on_port(SCTP_PORT).expect("listen");
     println!("serves {}", endpoint.local_addr());
     if role == "accepts-none" {
         return std::future::pending().await;

@@ -64,7 +64,7 @@ pub async fn start(server: Server, policy: Policy, address: SocketAddr) -> Runni
         .bind(address)
         .await
         .unwrap();
-    endpoint.listen(PORT).unwrap();
+    endpoint.listen_on_port(PORT).unwrap();
     let server = Arc::new(server);
     let task = tokio::spawn({
         let (server, endpoint) = (Arc::clone(&server), endpoint.clone());
@@ -135,7 +135,7 @@ pub async fn client(rules: Vec<Rule>, limits: Limits, server: SocketAddr) -> Con
         .unwrap();
     let task = tokio::spawn({
         let client = Arc::clone(&client);
-        async move { client.run(|| endpoint.connect(server, PORT)).await }
+        async move { client.run(|| endpoint.connect_to_port(server, PORT)).await }
     });
     Connected { client, events, task }
 }

@@ -78,7 +78,7 @@ pub(crate) async fn receive(
     ready: impl FnOnce(),
 ) -> Result<(), TestbedError> {
     let endpoint = endpoint(config, &addresses(Side::Right, paths))?;
-    endpoint.listen(PORT)?;
+    endpoint.listen_on_port(PORT)?;
     ready();
     let mut association = None;
     let _ = clock

@@ -107,7 +107,7 @@ pub(crate) async fn associate(
     if !clock.waited(connect).await {
         return Ok(());
     }
-    let association = endpoint.connect((Side::Right.ipv4(1), 0), PORT).await?;
+    let association = endpoint.connect_to_port((Side::Right.ipv4(1), 0), PORT).await?;
     for class in classes.iter().filter(|class| class.priority != 0) {
         let set = association.set_stream_priority(class.stream, class.priority);
         set.map_err(|error| TestbedError::Ended(error.to_string()))?;

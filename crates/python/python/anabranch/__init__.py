@@ -4,13 +4,14 @@ A client that sends a message which is worth something for 100 ms only::
 
     import anabranch
 
-    async with await anabranch.connect("192.0.2.1:9899", 7) as association:
+    async with await anabranch.connect("192.0.2.1:9899") as association:
         await association.send(1, "at 52.52, 13.41", lifetime=0.1)
 
 `anabranch.lab` runs experiments in simulated networks.
 """
 
 from anabranch._association import (
+    DEFAULT_SCTP_PORT,
     DEFAULT_UDP_PORT,
     Association,
     Data,
@@ -57,6 +58,7 @@ from anabranch._types import (
 )
 
 __all__ = [
+    "DEFAULT_SCTP_PORT",
     "DEFAULT_UDP_PORT",
     "Abandoned",
     "Association",

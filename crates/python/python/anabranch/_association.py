@@ -20,6 +20,9 @@ Data = bytes | bytearray | memoryview | str
 #: The registered UDP port of SCTP over UDP (RFC 6951 §4.1).
 DEFAULT_UDP_PORT = 9899
 
+#: The SCTP port of `connect` and `listen` without one, as in the Rust library. It names a service of the program behind the UDP port.
+DEFAULT_SCTP_PORT = 7
+
 
 def _options(
     *,
@@ -380,7 +383,7 @@ class Endpoint(Incoming["Association"]):
         """The first local address and UDP port."""
         return self.local_addresses[0]
 
-    def listen(self, port: int) -> None:
+    def listen(self, port: int = DEFAULT_SCTP_PORT) -> None:
         """Accepts associations on this SCTP port, 1 to 65,535, from now on."""
         self._native.listen(port)
 
@@ -396,7 +399,7 @@ class Endpoint(Incoming["Association"]):
     _next = accept
 
     async def connect(
-        self, remote: str, port: int, *, local_port: int | None = None, local_address: str | None = None
+        self, remote: str, port: int = DEFAULT_SCTP_PORT, *, local_port: int | None = None, local_address: str | None = None
     ) -> Association:
         """Sets up an association with SCTP port `port` at `remote`, a text such as "192.0.2.1:9899".
 
@@ -484,7 +487,7 @@ async def bind(
 
 async def listen(
     address: str,
-    port: int,
+    port: int = DEFAULT_SCTP_PORT,
     *,
     settings: Settings | None = None,
     certificate: Certificate | None = None,
@@ -502,7 +505,7 @@ async def listen(
 
 async def connect(
     remote: str,
-    port: int,
+    port: int = DEFAULT_SCTP_PORT,
     *,
     settings: Settings | None = None,
     certificate: Certificate | None = None,

@@ -30,7 +30,7 @@ impl Bench {
     async fn new(associations: usize) -> Self {
         let bind = || Endpoint::builder().config(Config::default()).bind("127.0.0.1:0");
         let (client, server) = (bind().await.unwrap(), bind().await.unwrap());
-        server.listen(PORT).unwrap();
+        server.listen_on_port(PORT).unwrap();
         let mut bench = Self {
             client,
             server,
@@ -44,7 +44,7 @@ impl Bench {
     }
 
     async fn connect(&self) -> (Association, Association) {
-        let connecting = self.client.connect(self.server.local_addr(), PORT);
+        let connecting = self.client.connect_to_port(self.server.local_addr(), PORT);
         let (ours, theirs) = within(async { tokio::join!(connecting, self.server.accept()) }).await;
         (ours.unwrap(), theirs.unwrap())
     }

@@ -30,7 +30,7 @@ async fn bench() -> Bench {
     let dtls = || DtlsConfig::new(Certificate::generate().expect("a certificate"));
     let bind = || Endpoint::builder().dtls(dtls()).bind("127.0.0.1:0");
     let (client, server) = (bind().await.unwrap(), bind().await.unwrap());
-    server.listen(PORT).unwrap();
+    server.listen_on_port(PORT).unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let (router, to) = (socket.local_addr().unwrap(), server.local_addr());
     let kept: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
@@ -46,7 +46,8 @@ async fn bench() -> Bench {
             let _ = socket.send_to(&buffer[..len], destination).await;
         }
     });
-    let (ours, theirs) = within(async { tokio::join!(client.connect(router, PORT), server.accept()) }).await;
+    let (ours, theirs) =
+        within(async { tokio::join!(client.connect_to_port(router, PORT), server.accept()) }).await;
     Bench {
         ours: ours.unwrap(),
         router,

@@ -411,7 +411,7 @@ impl Story {
             a_certificate,
             net,
         };
-        story.z.listen(PORT).unwrap();
+        story.z.listen_on_port(PORT).unwrap();
         story
     }
 
@@ -543,7 +543,7 @@ fn message(round: u64, side: u64, number: u64) -> Vec<u8> {
 /// One run. It panics if a rule is violated, and returns the events that it reached.
 async fn run(seed: u64) -> BTreeSet<&'static str> {
     let story = Story::begin(seed);
-    let both = async { tokio::join!(story.m.connect(Z, PORT), story.z.accept()) };
+    let both = async { tokio::join!(story.m.connect_to_port(Z, PORT), story.z.accept()) };
     let (ms, for_m) = timeout(LIMIT, both)
         .await
         .expect("M has an association of its own");

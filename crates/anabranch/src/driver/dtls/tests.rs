@@ -27,8 +27,8 @@ async fn connect_and_shut_down() {
         Endpoint::builder().dtls(config).bind("127.0.0.1:0")
     };
     let (client, server) = (bind().await.unwrap(), bind().await.unwrap());
-    server.listen(7).unwrap();
-    let (ours, theirs) = tokio::join!(client.connect(server.local_addr(), 7), server.accept());
+    server.listen().unwrap();
+    let (ours, theirs) = tokio::join!(client.connect(server.local_addr()), server.accept());
     let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
     assert_eq!([connections(&client), connections(&server)], [(1, 0); 2]);
     ours.shutdown().await.unwrap();
@@ -68,7 +68,7 @@ fn a_handshake_delays_no_other_connection() {
             .unwrap()
     };
     let server = runtime.block_on(bind(DtlsConfig::new(own()).trust(check)));
-    server.listen(7).unwrap();
+    server.listen().unwrap();
     let (one, two) = runtime.block_on(async {
         (
             bind(DtlsConfig::new(first)).await,
@@ -76,9 +76,9 @@ fn a_handshake_delays_no_other_connection() {
         )
     });
     let address = server.local_addr();
-    let (ours, theirs) = runtime.block_on(async { tokio::join!(one.connect(address, 7), server.accept()) });
+    let (ours, theirs) = runtime.block_on(async { tokio::join!(one.connect(address), server.accept()) });
     let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
-    let later = runtime.spawn(async move { two.connect(address, 7).await.map(|_| ()) });
+    let later = runtime.spawn(async move { two.connect(address).await.map(|_| ()) });
     has_entered
         .recv_timeout(within)
         .expect("the check of the second certificate");

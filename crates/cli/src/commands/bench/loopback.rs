@@ -13,14 +13,15 @@ pub(super) async fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<Repor
     let config = args.config()?;
     let bind = || Endpoint::builder().config(config.clone()).bind("127.0.0.1:0");
     let server = bind().await.map_err(|error| failed(&error))?;
-    server.listen(PORT).map_err(|error| failed(&error))?;
+    server.listen_on_port(PORT).map_err(|error| failed(&error))?;
     let client = match args.associations {
         Some(_) => server.clone(),
         None => bind().await.map_err(|error| failed(&error))?,
     };
     let mut pairs = Vec::new();
     for _ in 0..args.carriers() {
-        let (outbound, inbound) = tokio::join!(client.connect(server.local_addr(), PORT), server.accept());
+        let (outbound, inbound) =
+            tokio::join!(client.connect_to_port(server.local_addr(), PORT), server.accept());
         let outbound = outbound.map_err(|error| failed(&error))?;
         let inbound = inbound.ok_or_else(|| failed(&"the association did not arrive"))?;
         pairs.push((outbound, inbound));

@@ -190,7 +190,7 @@ impl Route {
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let endpoint = self.bind(any).await.map_err(|error| error.to_string())?;
-        let association = endpoint.connect(&addresses[..], PORT).await;
+        let association = endpoint.connect_to_port(&addresses[..], PORT).await;
         association.map_err(|error| error.to_string())
     }
 }

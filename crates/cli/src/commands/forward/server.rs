@@ -115,7 +115,7 @@ pub(super) async fn run(mut args: ServerArgs, interrupt: Interrupt) -> Result<()
     let (tls, encryption) = args.common.encryption("--allow", permissions.keys())?;
     let endpoint = args.bind(&limits, &tls).await?;
     endpoint
-        .listen(PORT)
+        .listen_on_port(PORT)
         .map_err(|error| Failure::new(error.to_string()))?;
     let local = endpoint.local_addr();
     output.fact(

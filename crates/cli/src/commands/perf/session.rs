@@ -426,8 +426,8 @@ mod tests {
             builder.link("delay=1ms".parse().unwrap(), 1).bind("127.0.0.1:0")
         };
         let (client, server) = (bind().await.unwrap(), bind().await.unwrap());
-        server.listen(7).unwrap();
-        let (ours, theirs) = tokio::join!(client.connect(server.local_addr(), 7), server.accept());
+        server.listen().unwrap();
+        let (ours, theirs) = tokio::join!(client.connect(server.local_addr()), server.accept());
         let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
         let plan = Plan {
             size: 1000,
