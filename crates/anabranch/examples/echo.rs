@@ -32,7 +32,7 @@ async fn main() -> Result<()> {
     let client = Endpoint::bind("127.0.0.1:0").await?;
     let association = client.connect(server.local_addr()).await?;
     let ordered = association.stream(0);
-    let unordered = association.stream(1).unordered().ppid(51);
+    let unordered = association.stream(1).unordered(true).ppid(51);
     ordered.send("in order, on stream 0").await?;
     unordered.send("as soon as it is there, on stream 1").await?;
     for stream in [ordered, unordered] {

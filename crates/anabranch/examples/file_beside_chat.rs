@@ -46,7 +46,9 @@ async fn main() -> Result<()> {
     let (ours, theirs) = (ours?, theirs.ok_or("the server is closed")?);
     let server_side = tokio::spawn(serve(theirs));
 
-    let mut file = ours.stream(FILE).priority(1)?.into_byte_stream();
+    let file = ours.stream(FILE);
+    file.set_priority(1)?;
+    let mut file = file.into_byte_stream();
     let sending = tokio::spawn(async move {
         file.write_all(&vec![7; FILE_LEN]).await?;
         file.shutdown().await

@@ -4,7 +4,7 @@
 // ANCHOR: head
 use std::time::Duration;
 
-use anabranch::{Association, Config, Endpoint, Event, Reliability, SendOptions, StreamId};
+use anabranch::{Association, Config, Endpoint, Event, SendOptions, StreamId};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -47,7 +47,7 @@ async fn main() -> Result<()> {
     for number in 0..COUNT {
         ticks.tick().await;
         let options = SendOptions::default()
-            .reliability(Reliability::Lifetime(Duration::from_millis(100)))
+            .lifetime(Duration::from_millis(100))
             .context(number);
         let position = vec![number as u8; 600];
         association.send_with(POSITIONS, position, options).await?;

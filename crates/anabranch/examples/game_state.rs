@@ -51,9 +51,9 @@ async fn main() -> Result<()> {
     // A position older than 50 ms is worthless. Shots are more urgent than positions, and never abandoned.
     let positions = ours
         .stream(POSITIONS)
-        .unordered()
+        .unordered(true)
         .lifetime(Duration::from_millis(50));
-    let positions = positions.priority(1)?;
+    positions.set_priority(1)?;
     let shots = ours.stream(SHOTS);
     let mut ticks = tokio::time::interval(Duration::from_millis(10));
     for tick in 0..TICKS {

@@ -168,11 +168,23 @@ impl Association {
         .await
     }
 
-    /// Sends a message without waiting, if the stream has room in the send buffer and no other task waits for it.
+    /// Sends an ordered message without waiting, if the stream has room in the send buffer and no other task waits for it.
     ///
     /// # Errors
     /// See [`SendError`]: [`SendError::BufferFull`] if the stream has no room or another task waits for it.
     pub fn try_send(
+        &self,
+        stream: impl Into<StreamId>,
+        message: impl IntoMessage,
+    ) -> Result<MessageId, SendError> {
+        self.try_send_with(stream, message, SendOptions::default())
+    }
+
+    /// As [`Association::try_send`], with the options of [`Association::send_with`].
+    ///
+    /// # Errors
+    /// See [`Association::try_send`].
+    pub fn try_send_with(
         &self,
         stream: impl Into<StreamId>,
         message: impl IntoMessage,
@@ -352,9 +364,9 @@ impl Association {
     ///
     /// ```no_run
     /// # async fn example(association: anabranch::Association) -> Result<(), Box<dyn std::error::Error>> {
-    /// use anabranch::{ResetDirection, StreamId, StreamSelection};
+    /// use anabranch::{ResetDirection, StreamSelection};
     ///
-    /// association.reset_streams(StreamSelection::Listed(vec![StreamId(3)]), ResetDirection::Outgoing)?;
+    /// association.reset_streams(StreamSelection::listed([3, 4]), ResetDirection::Outgoing)?;
     /// # Ok(())
     /// # }
     /// ```
@@ -476,13 +488,15 @@ impl Association {
 
     /// Bytes of user data that were given to `send` on this stream and not sent yet: the buffered amount, as of a WebRTC data channel.
     #[must_use]
-    pub fn buffered_amount(&self, stream: StreamId) -> usize {
+    pub fn buffered_amount(&self, stream: impl Into<StreamId>) -> usize {
+        let stream = stream.into();
         self.shared().read(|state| state.core.buffered_amount(stream))
     }
 
     /// Counters of an outbound stream; zero if no message was sent on it.
     #[must_use]
-    pub fn stream_stats(&self, stream: StreamId) -> StreamStats {
+    pub fn stream_stats(&self, stream: impl Into<StreamId>) -> StreamStats {
+        let stream = stream.into();
         self.shared().read(|state| state.core.stream_stats(stream))
     }
 

@@ -31,23 +31,26 @@
 
 use std::future::Future;
 use std::io;
-use std::net::ToSocketAddrs;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_proto::{
-    CloseReason, ConnectOptions, Event, MessageId, ReconfigurationError, SendOptions, StreamId,
+    CloseReason, ConnectOptions, Event, MessageId, MessagePart, Ppid, ReconfigurationError, Reliability,
+    SendOptions, StreamId,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::{Builder, Handle};
 
 use crate::DEFAULT_SCTP_PORT;
-use crate::builder::EndpointBuilder;
+use crate::datagram_socket::DatagramSocket;
 use crate::error::{BindError, ConnectError, RecvError, SendError, ShutdownError};
 use crate::into_message::IntoMessage;
 use crate::message::Message;
+use crate::path_source::PathSource;
 use crate::receipt::Receipt;
+use crate::stream::option_methods;
 
 /// An endpoint whose calls block; otherwise [`crate::Endpoint`]. Cheap to clone.
 ///
@@ -104,30 +107,78 @@ impl Deref for Stream {
     }
 }
 
+/// Binds endpoints whose calls block: [`crate::EndpointBuilder::blocking`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct EndpointBuilder {
+    inner: crate::EndpointBuilder,
+}
+
+impl crate::EndpointBuilder {
+    /// The same options, for programs without an async runtime ([`crate::blocking`]).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = anabranch::Endpoint::builder().backlog(8).blocking().bind("127.0.0.1:0")?;
+    /// # Ok(()) }
+    /// ```
+    pub fn blocking(self) -> EndpointBuilder {
+        EndpointBuilder { inner: self }
+    }
+}
+
 impl EndpointBuilder {
-    /// As [`EndpointBuilder::bind`], for programs without an async runtime ([`crate::blocking`]).
+    /// As [`crate::EndpointBuilder::bind`].
     ///
     /// # Errors
     /// See [`BindError`].
-    pub fn bind_blocking(self, local: impl ToSocketAddrs) -> Result<Endpoint, BindError> {
+    pub fn bind(self, local: impl ToSocketAddrs) -> Result<Endpoint, BindError> {
         let addresses: Vec<_> = local.to_socket_addrs().map_err(BindError::Resolve)?.collect();
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(BindError::Thread)?;
-        let handle = runtime.handle().clone();
-        let inner = runtime.block_on(self.bind(&addresses[..]))?;
-        let hub = Arc::clone(inner.hub());
-        // The thread drives all tasks of the endpoint until it has stopped.
-        std::thread::Builder::new()
-            .name("anabranch".to_owned())
-            .spawn(move || runtime.block_on(hub.stopped()))
-            .map_err(BindError::Thread)?;
-        Ok(Endpoint {
-            inner,
-            runtime: handle,
-        })
+        start(self.inner.bind(&addresses[..]))
     }
+
+    /// As [`crate::EndpointBuilder::bind_all`].
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    pub fn bind_all(self, locals: &[SocketAddr]) -> Result<Endpoint, BindError> {
+        start(async { self.inner.bind_all(locals) })
+    }
+
+    /// As [`crate::EndpointBuilder::bind_paths`].
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    pub fn bind_paths(self, sources: &[PathSource], port: u16) -> Result<Endpoint, BindError> {
+        start(async { self.inner.bind_paths(sources, port) })
+    }
+
+    /// As [`crate::EndpointBuilder::bind_socket`], with a socket that needs no async runtime.
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    pub fn bind_socket(self, socket: impl DatagramSocket) -> Result<Endpoint, BindError> {
+        start(async { self.inner.bind_socket(socket) })
+    }
+}
+
+/// Starts the thread that drives all tasks of the endpoint until it has stopped.
+fn start(bind: impl Future<Output = Result<crate::Endpoint, BindError>>) -> Result<Endpoint, BindError> {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(BindError::Thread)?;
+    let handle = runtime.handle().clone();
+    let inner = runtime.block_on(bind)?;
+    let hub = Arc::clone(inner.hub());
+    std::thread::Builder::new()
+        .name("anabranch".to_owned())
+        .spawn(move || runtime.block_on(hub.stopped()))
+        .map_err(BindError::Thread)?;
+    Ok(Endpoint {
+        inner,
+        runtime: handle,
+    })
 }
 
 impl Endpoint {
@@ -136,7 +187,7 @@ impl Endpoint {
     /// # Errors
     /// See [`BindError`].
     pub fn bind(local: impl ToSocketAddrs) -> Result<Self, BindError> {
-        crate::Endpoint::builder().bind_blocking(local)
+        crate::Endpoint::builder().blocking().bind(local)
     }
 
     /// As [`crate::Endpoint::accept`].
@@ -242,6 +293,21 @@ impl Association {
             .block_on(self.inner.send_with_receipt(stream, message, options))
     }
 
+    /// As [`crate::Association::send_part`].
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    pub fn send_part(
+        &self,
+        stream: impl Into<StreamId>,
+        part: impl IntoMessage,
+        options: SendOptions,
+        end: bool,
+    ) -> Result<MessageId, SendError> {
+        self.runtime
+            .block_on(self.inner.send_part(stream, part, options, end))
+    }
+
     /// As [`crate::Association::recv`].
     ///
     /// # Errors
@@ -256,6 +322,14 @@ impl Association {
     /// See [`RecvTimeoutError`].
     pub fn recv_timeout(&self, limit: Duration) -> Result<Option<Message>, RecvTimeoutError> {
         timeout(&self.runtime, limit, self.inner.recv())
+    }
+
+    /// As [`crate::Association::recv_part`].
+    ///
+    /// # Errors
+    /// See [`RecvError`].
+    pub fn recv_part(&self) -> Result<Option<MessagePart>, RecvError> {
+        self.runtime.block_on(self.inner.recv_part())
     }
 
     /// As [`crate::Association::drained`].
@@ -306,22 +380,39 @@ impl Association {
     }
 }
 
-impl Stream {
-    /// Changes the handle: `stream.with(|handle| handle.unordered())`.
-    #[must_use]
-    pub fn with(self, change: impl FnOnce(crate::StreamHandle) -> crate::StreamHandle) -> Self {
-        Self {
-            inner: change(self.inner),
-            runtime: self.runtime,
-        }
-    }
+option_methods!(Stream, inner.options);
 
+impl Stream {
     /// As [`crate::StreamHandle::send`].
     ///
     /// # Errors
     /// See [`SendError`].
     pub fn send(&self, message: impl IntoMessage) -> Result<MessageId, SendError> {
         self.runtime.block_on(self.inner.send(message))
+    }
+
+    /// As [`crate::StreamHandle::send_with`].
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    pub fn send_with(&self, message: impl IntoMessage, options: SendOptions) -> Result<MessageId, SendError> {
+        self.runtime.block_on(self.inner.send_with(message, options))
+    }
+
+    /// As [`crate::StreamHandle::send_with_receipt`]; [`Receipt::delivered_blocking`] waits for the answer.
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    pub fn send_with_receipt(&self, message: impl IntoMessage) -> Result<Receipt, SendError> {
+        self.runtime.block_on(self.inner.send_with_receipt(message))
+    }
+
+    /// As [`crate::StreamHandle::send_part`].
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    pub fn send_part(&self, part: impl IntoMessage, end: bool) -> Result<MessageId, SendError> {
+        self.runtime.block_on(self.inner.send_part(part, end))
     }
 
     /// As [`crate::StreamHandle::recv`].
@@ -338,6 +429,14 @@ impl Stream {
     /// See [`RecvTimeoutError`].
     pub fn recv_timeout(&self, limit: Duration) -> Result<Option<Message>, RecvTimeoutError> {
         timeout(&self.runtime, limit, self.inner.recv())
+    }
+
+    /// As [`crate::StreamHandle::recv_part`].
+    ///
+    /// # Errors
+    /// See [`RecvError`].
+    pub fn recv_part(&self) -> Result<Option<MessagePart>, RecvError> {
+        self.runtime.block_on(self.inner.recv_part())
     }
 
     /// As [`crate::StreamHandle::buffered_amount_low`].

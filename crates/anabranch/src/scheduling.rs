@@ -26,7 +26,12 @@ impl Association {
     ///
     /// # Errors
     /// The stream does not exist, or the scheduler is not [`SchedulerKind::Priority`].
-    pub fn set_stream_priority(&self, stream: StreamId, priority: u16) -> Result<(), SchedulingError> {
+    pub fn set_stream_priority(
+        &self,
+        stream: impl Into<StreamId>,
+        priority: u16,
+    ) -> Result<(), SchedulingError> {
+        let stream = stream.into();
         self.shared()
             .with(|state, _| state.core.set_stream_priority(stream, priority))
     }
@@ -35,7 +40,12 @@ impl Association {
     ///
     /// # Errors
     /// As [`Association::set_stream_priority`]; on an error nothing is changed.
-    pub fn set_equal_priorities(&self, streams: RangeInclusive<StreamId>) -> Result<(), SchedulingError> {
+    pub fn set_equal_priorities(
+        &self,
+        streams: RangeInclusive<impl Into<StreamId>>,
+    ) -> Result<(), SchedulingError> {
+        let (first, last) = streams.into_inner();
+        let streams = first.into()..=last.into();
         self.shared()
             .with(|state, _| state.core.set_equal_priorities(streams))
     }
@@ -59,7 +69,8 @@ impl Association {
 
     /// The priority of a stream; 0 unless set.
     #[must_use]
-    pub fn stream_priority(&self, stream: StreamId) -> u16 {
+    pub fn stream_priority(&self, stream: impl Into<StreamId>) -> u16 {
+        let stream = stream.into();
         self.shared().read(|state| state.core.stream_priority(stream))
     }
 
@@ -68,14 +79,16 @@ impl Association {
     ///
     /// # Errors
     /// The stream does not exist, the weight is 0, or the scheduler is not [`SchedulerKind::WeightedFairQueueing`].
-    pub fn set_stream_weight(&self, stream: StreamId, weight: u16) -> Result<(), SchedulingError> {
+    pub fn set_stream_weight(&self, stream: impl Into<StreamId>, weight: u16) -> Result<(), SchedulingError> {
+        let stream = stream.into();
         self.shared()
             .with(|state, _| state.core.set_stream_weight(stream, weight))
     }
 
     /// The weight of a stream; 1 unless set.
     #[must_use]
-    pub fn stream_weight(&self, stream: StreamId) -> u16 {
+    pub fn stream_weight(&self, stream: impl Into<StreamId>) -> u16 {
+        let stream = stream.into();
         self.shared().read(|state| state.core.stream_weight(stream))
     }
 }

@@ -1,6 +1,7 @@
 //! The handle of one stream.
 
 mod io;
+mod options;
 
 use std::fmt;
 use std::future::Future;
@@ -22,6 +23,7 @@ use crate::into_message::IntoMessage;
 use crate::message::{Message, Next};
 use crate::receipt::Receipt;
 pub use io::ByteStream;
+pub(crate) use options::option_methods;
 
 /// One stream of an association: [`Association::stream`], [`Association::accept_stream`]. A stream has two directions, and each endpoint numbers
 /// its outbound streams from 0, so that a handle sends on the outbound stream and receives from the inbound stream of its number. Cheap to clone;
@@ -31,7 +33,7 @@ pub use io::ByteStream;
 /// # async fn example(association: anabranch::Association) -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
 ///
-/// let positions = association.stream(1).unordered().lifetime(Duration::from_millis(100));
+/// let positions = association.stream(1).unordered(true).lifetime(Duration::from_millis(100));
 /// let orders = association.stream(2);
 /// positions.send([1, 2, 3]).await?;
 /// orders.send("hold").await?;
@@ -56,7 +58,7 @@ pub use io::ByteStream;
 pub struct StreamHandle {
     association: Association,
     id: StreamId,
-    options: SendOptions,
+    pub(crate) options: SendOptions,
     /// Set by the first call that receives; shared by the clones.
     reader: Arc<OnceLock<Reader>>,
     /// For the interfaces in `io`.
@@ -167,65 +169,7 @@ impl Association {
     }
 }
 
-/// The options of the messages that this handle sends.
-impl StreamHandle {
-    /// Messages are sent with these options.
-    #[must_use]
-    pub fn with_options(mut self, options: SendOptions) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// Messages are delivered as soon as they arrive, whatever was sent before (RFC 9260 §6.6).
-    #[must_use]
-    pub fn unordered(mut self) -> Self {
-        self.options.unordered = true;
-        self
-    }
-
-    /// Whether and when messages may be abandoned.
-    #[must_use]
-    pub fn reliability(mut self, reliability: Reliability) -> Self {
-        self.options.reliability = reliability;
-        self
-    }
-
-    /// Messages are abandoned when this time has passed since `send` ([`Reliability::Lifetime`]).
-    #[must_use]
-    pub fn lifetime(self, lifetime: Duration) -> Self {
-        self.reliability(Reliability::Lifetime(lifetime))
-    }
-
-    /// Messages are of use for this time after `send`, and unordered ([`SendOptions::deadline`]).
-    #[must_use]
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.options = self.options.deadline(deadline);
-        self
-    }
-
-    /// How many early copies each message gets ([`SendOptions::early_copies`]).
-    #[must_use]
-    pub fn early_copies(mut self, copies: u8) -> Self {
-        self.options.early_copies = copies;
-        self
-    }
-
-    /// The payload protocol identifier of the messages.
-    #[must_use]
-    pub fn ppid(mut self, ppid: impl Into<Ppid>) -> Self {
-        self.options.ppid = ppid.into();
-        self
-    }
-
-    /// Sets the priority of the stream for all its handles, as [`Association::set_stream_priority`]: 0, the default, is the highest.
-    ///
-    /// # Errors
-    /// The stream does not exist, or the scheduler of the association has no priorities.
-    pub fn priority(self, priority: u16) -> Result<Self, SchedulingError> {
-        self.association.set_stream_priority(self.id, priority)?;
-        Ok(self)
-    }
-}
+option_methods!(StreamHandle, options);
 
 impl StreamHandle {
     /// The number of the stream.
@@ -244,6 +188,14 @@ impl StreamHandle {
     #[must_use]
     pub fn options(&self) -> SendOptions {
         self.options
+    }
+
+    /// Sets the priority of the stream for all its handles, as [`Association::set_stream_priority`]: 0, the default, is the highest.
+    ///
+    /// # Errors
+    /// The stream does not exist, or the scheduler of the association has no priorities.
+    pub fn set_priority(&self, priority: u16) -> Result<(), SchedulingError> {
+        self.association.set_stream_priority(self.id, priority)
     }
 
     /// Sends a message with the options of this handle. Waits while the stream has no room in the send buffer, for which no other stream is
@@ -287,7 +239,7 @@ impl StreamHandle {
     /// # Errors
     /// See [`SendError`]: [`SendError::BufferFull`] if the stream has no room or another task waits for it.
     pub fn try_send(&self, message: impl IntoMessage) -> Result<MessageId, SendError> {
-        self.association.try_send(self.id, message, self.options)
+        self.association.try_send_with(self.id, message, self.options)
     }
 
     /// Sends a part of a message; see [`Association::send_part`].
@@ -348,7 +300,7 @@ impl StreamHandle {
         loop {
             let mut changed = pin!(self.association.shared().changed.notified());
             changed.as_mut().enable();
-            let streams = StreamSelection::Listed(vec![self.id]);
+            let streams = StreamSelection::listed([self.id]);
             match self.association.reset_streams(streams, ResetDirection::Outgoing) {
                 Err(ReconfigurationError::InProgress) => changed.await,
                 answer => return answer,

@@ -38,6 +38,37 @@ fn messages_and_the_end() {
     assert!(server.accept().is_none());
 }
 
+/// The builders are those of the asynchronous interface.
+#[test]
+fn endpoints_and_streams_have_options() {
+    let server = anabranch::Endpoint::builder().max_associations(1).blocking();
+    let server = server.bind("127.0.0.1:0").unwrap();
+    server.listen().unwrap();
+    let client = anabranch::Endpoint::builder().backlog(1).blocking();
+    let client = client.bind_all(&["127.0.0.1:0".parse().unwrap()]).unwrap();
+    let ours = client.connect(server.local_addr()).unwrap();
+    let theirs = server.accept().unwrap();
+    let positions = ours
+        .stream(3)
+        .unordered(true)
+        .ppid(51)
+        .lifetime(Duration::from_secs(60));
+    positions.send("one").unwrap();
+    let receipt = positions.send_with_receipt("two").unwrap();
+    for text in ["one", "two"] {
+        let message = theirs.recv().unwrap().unwrap();
+        let told = (message.stream.0, message.ppid.0, message.unordered);
+        assert_eq!(told, (3, 51, true));
+        assert_eq!(message.into_bytes(), text);
+    }
+    assert!(receipt.delivered_blocking().is_acknowledged());
+    positions.send_part("thr", false).unwrap();
+    positions.send_part("ee", true).unwrap();
+    assert_eq!(theirs.recv().unwrap().unwrap().into_bytes(), "three");
+    ours.send_part(4, "four", positions.options(), true).unwrap();
+    assert!(theirs.recv_part().unwrap().unwrap().ending);
+}
+
 #[test]
 fn a_time_limit_takes_no_message() {
     let (_client, ours, _server, theirs) = pair();

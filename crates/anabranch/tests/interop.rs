@@ -557,7 +557,7 @@ async fn reset_streams(association: Association, done: Arc<Mutex<Reconfigured>>)
         let event = tokio::select! {
             event = association.next_event() => event,
             () = pause => {
-                let streams = StreamSelection::Listed((0..STREAMS as u16).map(StreamId).collect());
+                let streams = StreamSelection::listed(0..STREAMS as u16);
                 count += u32::from(association.reset_streams(streams, direction(count)).is_ok());
                 continue;
             }

@@ -94,10 +94,7 @@ async fn a_slow_reader_holds_the_sender_back() {
     let mut quiet = 0;
     // Nobody reads: send until both buffers stay full.
     while quiet < 40 {
-        match pair
-            .ours
-            .try_send(StreamId(0), bytes(1000, sent), SendOptions::default())
-        {
+        match pair.ours.try_send(StreamId(0), bytes(1000, sent)) {
             Ok(_) => (sent, quiet) = (sent + 1, 0),
             Err(error) => {
                 assert_eq!(error, SendError::BufferFull);

@@ -155,7 +155,7 @@ async fn messages_ask_for_early_discard_and_notices() {
 async fn what_waits_too_long_is_never_sent() {
     let pair = pair(Config::default()).await;
     let options = fleeting(Reliability::Lifetime(Duration::from_millis(1)), 42);
-    let id = pair.ours.try_send(StreamId(3), "too late", options).unwrap();
+    let id = pair.ours.try_send_with(StreamId(3), "too late", options).unwrap();
     std::thread::sleep(Duration::from_millis(20));
     pair.ours.send(StreamId(3), "in time").await.unwrap();
     let expected = Undelivered {
@@ -179,16 +179,14 @@ async fn a_full_buffer_drops_what_is_least_important() {
     let pair = pair(config).await;
     let send = |priority, context| {
         let options = fleeting(Reliability::Priority(priority), context);
-        pair.ours.try_send(StreamId(0), bytes(1000, 1), options)
+        pair.ours.try_send_with(StreamId(0), bytes(1000, 1), options)
     };
     for (context, priority) in [2, 5, 2, 7].into_iter().enumerate() {
         send(priority, context as u64).unwrap();
     }
     assert_eq!(send(7, 4), Err(SendError::BufferFull), "it is not more important");
     send(1, 5).unwrap();
-    pair.ours
-        .try_send(StreamId(0), bytes(1000, 1), SendOptions::default())
-        .unwrap();
+    pair.ours.try_send(StreamId(0), bytes(1000, 1)).unwrap();
     for context in [3, 1] {
         let message = abandoned(&pair.ours).await;
         assert_eq!((message.context, message.sent), (context, false));

@@ -60,7 +60,7 @@ async fn a_receipt_tells_that_the_association_ended() {
     // The peer does not read: the rest stays here.
     let message = vec![7; 60_000];
     for _ in 0..10 {
-        let _ = pair.ours.try_send(1, message.clone(), SendOptions::default());
+        let _ = pair.ours.try_send(1, message.clone());
     }
     let options = SendOptions::default();
     let receipt = within(30, pair.ours.send_with_receipt(2, message, options))

@@ -26,7 +26,7 @@ async fn streams_are_reset_and_added() {
     let pair = connect(client, server).await;
     let (ours, theirs) = (&pair.ours, &pair.theirs);
     ours.send(StreamId(3), "before").await.unwrap();
-    let streams = StreamSelection::Listed(vec![StreamId(3)]);
+    let streams = StreamSelection::listed([3]);
     ours.reset_streams(streams.clone(), ResetDirection::Outgoing)
         .unwrap();
     let second = ours.reset_streams(streams.clone(), ResetDirection::Outgoing);

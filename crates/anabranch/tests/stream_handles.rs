@@ -54,7 +54,7 @@ async fn options_of_a_handle() {
     let stream = pair
         .ours
         .stream(5)
-        .unordered()
+        .unordered(true)
         .ppid(51)
         .lifetime(Duration::from_secs(60));
     let options = SendOptions::default().ppid(7);
@@ -70,9 +70,10 @@ async fn options_of_a_handle() {
     let told = [&first, &second].map(|message| (message.stream.0, message.ppid.0, message.unordered));
     assert_eq!(told, [(5, 51, true), (5, 7, false)]);
     assert_eq!(stream.stats().messages, 2);
-    let urgent = pair.ours.stream(6).priority(3).unwrap();
-    assert_eq!(pair.ours.stream_priority(StreamId(6)), 3);
-    assert!(pair.ours.stream(9999).priority(1).is_err());
+    let urgent = pair.ours.stream(6);
+    urgent.set_priority(3).unwrap();
+    assert_eq!(pair.ours.stream_priority(6), 3);
+    assert!(pair.ours.stream(9999).set_priority(1).is_err());
     assert_eq!(urgent.id(), StreamId(6));
 }
 

@@ -38,11 +38,7 @@ fn sender(association: &Association, stream: StreamId, name: u8, log: &Log) -> J
 
 /// Fills the share of a stream; returns how many messages it accepted.
 fn fill(association: &Association, stream: StreamId) -> usize {
-    let accepted = || {
-        association
-            .try_send(stream, vec![7; 1000], SendOptions::default())
-            .is_ok()
-    };
+    let accepted = || association.try_send(stream, vec![7; 1000]).is_ok();
     std::iter::from_fn(|| accepted().then_some(())).count()
 }
 
@@ -134,7 +130,7 @@ async fn all_that_wait_learn_of_the_end() {
 async fn a_message_that_makes_room_need_not_wait() {
     let pair = pair(small_buffers()).await;
     let gives_way = SendOptions::default().reliability(Reliability::Priority(9));
-    while pair.ours.try_send(FILE, vec![7; 1000], gives_way).is_ok() {}
+    while pair.ours.try_send_with(FILE, vec![7; 1000], gives_way).is_ok() {}
     let log = Log::default();
     let waiting = tokio::spawn({
         let (association, log) = (pair.ours.clone(), Arc::clone(&log));

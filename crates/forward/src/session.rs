@@ -7,7 +7,7 @@ mod table;
 use std::fmt::Display;
 use std::sync::Arc;
 
-use anabranch::{Association, Event, SendOptions, StreamId};
+use anabranch::{Association, Event, StreamId};
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -264,10 +264,7 @@ impl Session {
     fn refuse(&self, flow: FlowId, rule: u16, reason: ResetReason) -> Result<(), Violation> {
         self.rule(rule).counters.flows_refused.add(1);
         let reset = Message::Reset { flow, reason };
-        match self
-            .association
-            .try_send(CONTROL, reset.encode(), SendOptions::default())
-        {
+        match self.association.try_send(CONTROL, reset.encode()) {
             Err(anabranch::SendError::BufferFull) => Err(Violation::Refusals),
             // The association has ended: `dispatch` finds out.
             _ => Ok(()),

@@ -12,6 +12,11 @@ pub enum StreamSelection {
 }
 
 impl StreamSelection {
+    /// These streams.
+    pub fn listed<S: Into<StreamId>>(streams: impl IntoIterator<Item = S>) -> Self {
+        Self::Listed(streams.into_iter().map(Into::into).collect())
+    }
+
     /// Whether a stream is selected.
     #[must_use]
     pub fn contains(&self, stream: StreamId) -> bool {

@@ -2,7 +2,7 @@
 
 use anabranch::{
     Association as RustAssociation, Bytes, Delivery, PathId, ResetDirection, SendOptions, StreamHandle,
-    StreamId, StreamSelection,
+    StreamSelection,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyByteArrayMethods, PyBytes, PyDict, PyString};
@@ -128,7 +128,7 @@ impl Association {
     #[pyo3(signature = (stream, message, options))]
     fn try_send(&self, stream: u16, message: &Bound<'_, PyAny>, options: Option<&Options>) -> PyResult<u64> {
         let association = self.association.get()?;
-        let sent = association.try_send(stream, data(message)?, self::options(options));
+        let sent = association.try_send_with(stream, data(message)?, self::options(options));
         Ok(sent.map_err(Failure::from)?.0)
     }
 
@@ -207,13 +207,13 @@ impl Association {
 
     fn set_stream_priority(&self, stream: u16, priority: u16) -> PyResult<()> {
         let association = self.association.get()?;
-        let set = association.set_stream_priority(StreamId(stream), priority);
+        let set = association.set_stream_priority(stream, priority);
         Ok(set.map_err(Failure::from)?)
     }
 
     fn set_stream_weight(&self, stream: u16, weight: u16) -> PyResult<()> {
         let association = self.association.get()?;
-        let set = association.set_stream_weight(StreamId(stream), weight);
+        let set = association.set_stream_weight(stream, weight);
         Ok(set.map_err(Failure::from)?)
     }
 
@@ -242,7 +242,7 @@ impl Association {
     }
 
     fn reset_streams(&self, streams: Vec<u16>) -> PyResult<()> {
-        let streams = StreamSelection::Listed(streams.into_iter().map(StreamId).collect());
+        let streams = StreamSelection::listed(streams);
         let association = self.association.get()?;
         let reset = association.reset_streams(streams, ResetDirection::Outgoing);
         Ok(reset.map_err(Failure::from)?)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anabranch::{
     Association, Event, ReconfigurationEvent, ReconfigurationRequest, ReconfigurationResult, ResetDirection,
-    SendOptions, StreamId, StreamSelection,
+    SendOptions, StreamSelection,
 };
 use tokio::sync::watch;
 
@@ -52,7 +52,7 @@ pub(crate) fn verdict() -> String {
 
 /// The stream of a round.
 fn stream(round: u64) -> StreamSelection {
-    StreamSelection::Listed(vec![StreamId((round % STREAMS) as u16)])
+    StreamSelection::listed([(round % STREAMS) as u16])
 }
 
 /// The rounds whose resets are complete.
@@ -240,7 +240,7 @@ pub(crate) fn check(chunks: &[Captured], port: u16, first: First, lossless: bool
     check_numbers(chunks, by_us, &ours);
     check_numbers(chunks, by_pion, &pions);
     for (round, (our, pion)) in ours.values().zip(pions.values()).enumerate() {
-        let expected = StreamSelection::Listed(our.streams.iter().copied().map(StreamId).collect());
+        let expected = StreamSelection::listed(our.streams.iter().copied());
         assert_eq!(our.streams, pion.streams);
         assert_eq!(expected, stream(round as u64));
         let answered = our.performed.zip(pion.performed).expect("both are performed");

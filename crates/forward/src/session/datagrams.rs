@@ -126,7 +126,7 @@ impl Session {
         message.put_slice(&datagram_header(flow.id, flow.rule));
         message.put_slice(payload);
         let options = options(&rule.traffic, flow.rule, is_media);
-        match self.association.try_send(flow.stream, message, options) {
+        match self.association.try_send_with(flow.stream, message, options) {
             Ok(_) => {
                 rule.counters.messages_sent.add(1);
                 rule.counters.bytes_sent.add(payload.len() as u64);

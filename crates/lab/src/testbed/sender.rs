@@ -146,7 +146,7 @@ pub(crate) fn submit(
                     break;
                 }
                 let (stream, content, options) = sent.parts(classes, message);
-                match association.try_send(stream, content, options) {
+                match association.try_send_with(stream, content, options) {
                     // The delay counts from the scheduled time, so it includes a late wake-up of this thread.
                     Ok(_) => {
                         sent.note_late(clock.now().saturating_duration_since(message.at));

@@ -122,6 +122,13 @@ impl SendOptions {
         self.unordered(true)
     }
 
+    /// Sets [`SendOptions::reliability`](field@SendOptions::reliability) to [`Reliability::Lifetime`]: the message is abandoned when this time
+    /// has passed since `send`.
+    #[must_use]
+    pub fn lifetime(self, lifetime: Duration) -> Self {
+        self.reliability(Reliability::Lifetime(lifetime))
+    }
+
     /// Takes the settings of the association for those left `None`.
     pub(crate) fn complete(&mut self, config: &PartialReliabilityConfig) {
         self.early_discard.get_or_insert(config.early_discard);

@@ -158,7 +158,7 @@ pub(super) fn start(
         stream: match kind {
             Kind::Telemetry => association
                 .stream(kind.stream())
-                .unordered()
+                .unordered(true)
                 .reliability(reliability),
             Kind::File | Kind::Chat => association.stream(kind.stream()),
         },

@@ -131,7 +131,9 @@ impl Control {
     /// Sends the control message if the send buffer has room.
     pub(super) fn try_send(&self, association: &Association) -> Result<(), SendError> {
         let bytes = Bytes::from(self.encode());
-        association.try_send(STREAM, bytes, Self::options()).map(|_| ())
+        association
+            .try_send_with(STREAM, bytes, Self::options())
+            .map(|_| ())
     }
 
     /// The control message in a received message; `None` if the message is data.

@@ -120,7 +120,7 @@ pub(super) async fn send_all(
         // Always below 65,535.
         let stream = StreamId((1 + count % streams) as u16);
         let message = maker.make(stamp);
-        match association.try_send(stream, message.clone(), options) {
+        match association.try_send_with(stream, message.clone(), options) {
             Ok(_) => {}
             Err(SendError::BufferFull) => tokio::select! {
                 biased;
