@@ -1,12 +1,10 @@
 //! The errors of each operation of this crate; their texts name the remedy. The core handles the peer's protocol errors; such
 //! an error can at worst end an association with a [`CloseReason`].
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use anabranch_proto::wire::cause::{Cause, Causes};
 use anabranch_proto::{CloseReason, ConfigError, StreamId};
 
 use crate::path_source::PathSourceError;
@@ -140,7 +138,7 @@ pub enum ConnectError {
     /// An ICMP message reported that the remote host does not receive SCTP: the UDP port is closed (RFC 6951 §5.5), or, over
     /// raw IP, the host does not support SCTP. Only an ICMP message that quotes this side's INIT counts. Linux only; on other
     /// systems, and without an ICMP message, the error is [`ConnectError::TimedOut`].
-    #[error("{}: check that the listener runs there, and its address and UDP port", nothing_at(.remote))]
+    #[error("{}: check that the listener runs there, and its address and UDP port", CloseReason::ProtocolUnreachable { remote: *remote })]
     ProtocolUnreachable {
         /// The remote address and UDP port.
         remote: SocketAddr,
@@ -167,7 +165,7 @@ pub enum ConnectError {
     #[error("not with DTLS: {0}")]
     DtlsLimit(DtlsLimit),
     /// The peer aborted the setup, or the setup failed.
-    #[error("{remote} did not set up an association on SCTP port {port}: {reason}", reason = Explained(reason))]
+    #[error("{remote} did not set up an association on SCTP port {port}: {reason}")]
     Refused {
         /// The remote address and UDP port.
         remote: SocketAddr,
@@ -214,7 +212,7 @@ pub enum SendError {
     #[error("the association is shutting down: no more messages can be sent")]
     ShuttingDown,
     /// The association is over.
-    #[error("the association is over: {}", Explained(.0))]
+    #[error("the association is over: {0}")]
     Closed(CloseReason),
 }
 
@@ -233,95 +231,11 @@ pub enum RecvError {
         limit: usize,
     },
     /// The association ended without a graceful shutdown.
-    #[error("the association is over: {}", Explained(.0))]
+    #[error("the association is over: {0}")]
     Closed(CloseReason),
 }
 
 /// An association that ended without a graceful shutdown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the association did not shut down gracefully: {}", Explained(.0))]
+#[error("the association did not shut down gracefully: {0}")]
 pub struct ShutdownError(pub CloseReason);
-
-/// The causes in an ABORT. Control characters in the text of the peer's application are escaped.
-fn in_words(causes: &Causes) -> String {
-    let words = causes.iter().map(|cause| match cause {
-        Ok(Cause::UserInitiatedAbort(text)) if text.is_empty() => {
-            "by its application, without a reason".to_owned()
-        }
-        Ok(Cause::UserInitiatedAbort(text)) => format!("{:?}", String::from_utf8_lossy(&text)),
-        Ok(Cause::ProtocolViolation(text)) => {
-            format!("protocol violation: {:?}", String::from_utf8_lossy(&text))
-        }
-        Ok(Cause::OutOfResource) => "out of resource".to_owned(),
-        Ok(Cause::MissingDtlsSupport) => {
-            "it requires encryption (DTLS chunks), and this side offered none".to_owned()
-        }
-        Ok(Cause::NoCommonKeyManagement) => "it supports no key management method of this side".to_owned(),
-        Ok(Cause::IncompatibleKeyManagementRoles) => {
-            "it cannot complement the role of this side in key management".to_owned()
-        }
-        Ok(Cause::TieBreakerCollision) => "both sides drew the same tie breaker: connect again".to_owned(),
-        Ok(cause) => format!("{cause:?}"),
-        Err(_) => "a malformed cause".to_owned(),
-    });
-    let words = words.collect::<Vec<_>>().join(", ");
-    if words.is_empty() {
-        "without a reason".to_owned()
-    } else {
-        words
-    }
-}
-
-/// The meaning of an ICMP message about this address; port 0 means raw IP.
-fn nothing_at(remote: &SocketAddr) -> String {
-    match remote.port() {
-        0 => format!(
-            "{} does not support SCTP over IP (protocol unreachable)",
-            remote.ip()
-        ),
-        _ => format!("no program receives at {remote} (port unreachable)"),
-    }
-}
-
-/// A [`CloseReason`] in words.
-#[derive(Clone, Copy, Debug)]
-pub struct Explained<'a>(pub &'a CloseReason);
-
-impl fmt::Display for Explained<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            CloseReason::Shutdown => f.write_str("graceful shutdown"),
-            CloseReason::AbortedByPeer(causes) => write!(f, "the peer aborted it ({})", in_words(causes)),
-            CloseReason::Aborted => f.write_str("this side aborted it"),
-            CloseReason::ProtocolViolation(what) => write!(f, "the peer violated the protocol: {what}"),
-            CloseReason::Unreachable => f.write_str("the peer stopped answering"),
-            CloseReason::SetUpTimedOut => f.write_str("the peer did not answer"),
-            CloseReason::StaleCookie => f.write_str("the peer's state cookie expired during the setup"),
-            CloseReason::ShutdownTimedOut => f.write_str("the shutdown took too long"),
-            CloseReason::ProtocolUnreachable { remote } => f.write_str(&nothing_at(remote)),
-            CloseReason::ProtectionFailed(why) => write!(f, "it is not encrypted: {why}"),
-            CloseReason::LowerLayerClosed => f.write_str("the peer closed the DTLS connection"),
-            CloseReason::InternalError => {
-                f.write_str("the SCTP stack of this program panicked; the message is on standard error")
-            }
-            other => write!(f, "{other:?}"),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn control_characters_of_the_peer_are_escaped() {
-        let causes = Causes::from_causes(&[
-            Cause::UserInitiatedAbort(b"\x1b[2Jbye"[..].to_vec().into()),
-            Cause::OutOfResource,
-        ]);
-        let told = Explained(&CloseReason::AbortedByPeer(causes)).to_string();
-        assert_eq!(told, "the peer aborted it (\"\\u{1b}[2Jbye\", out of resource)");
-        let none = Explained(&CloseReason::AbortedByPeer(Causes::empty())).to_string();
-        assert_eq!(none, "the peer aborted it (without a reason)");
-    }
-}

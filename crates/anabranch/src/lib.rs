@@ -136,7 +136,7 @@ pub use datagram_socket::{DatagramSocket, Readiness, Received, Transmit};
 pub use endpoint::Endpoint;
 #[cfg(feature = "dtls")]
 pub use error::DtlsLimit;
-pub use error::{BindError, ConnectError, Explained, ListenError, RecvError, SendError, ShutdownError};
+pub use error::{BindError, ConnectError, ListenError, RecvError, SendError, ShutdownError};
 pub use interfaces::host_addresses;
 pub use into_message::IntoMessage;
 #[cfg(feature = "link")]

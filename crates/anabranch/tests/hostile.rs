@@ -409,7 +409,7 @@ async fn more_associations_than_allowed_are_turned_away() {
         // The ABORT may answer the COOKIE ECHO, or arrive directly after the setup.
         let reason = match within(PATIENCE, client.connect_to_port(address, PORT)).await {
             Err(error) => error.to_string(),
-            Ok(third) => anabranch::Explained(&within(PATIENCE, third.closed()).await).to_string(),
+            Ok(third) => within(PATIENCE, third.closed()).await.to_string(),
         };
         assert!(reason.contains("out of resource"), "{reason}");
         assert_eq!(server.associations(), 2);

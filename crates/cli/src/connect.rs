@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, ConnectError, DEFAULT_SCTP_PORT, DEFAULT_UDP_PORT, Endpoint, Explained};
+use anabranch::{Association, ConnectError, DEFAULT_SCTP_PORT, DEFAULT_UDP_PORT, Endpoint};
 use clap::{Args, ValueHint};
 use serde_json::json;
 use tokio::time::timeout;
@@ -148,8 +148,7 @@ impl Target {
             Ok(Err(ConnectError::Refused { reason, .. })) => {
                 let peer = self.peer(carry, remote);
                 Err(Failure::new(format!(
-                    "{peer} refused the association: {}; check --port",
-                    Explained(&reason)
+                    "{peer} refused the association: {reason}; check --port"
                 )))
             }
             Ok(Err(error)) => Err(Failure::new(format!("{}: {error}", self.peer(carry, remote)))),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-use anabranch::{DatagramSocket, Explained, Transmit};
+use anabranch::{DatagramSocket, Transmit};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
@@ -24,7 +24,7 @@ impl fmt::Display for SessionEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Dtls(error) => write!(f, "{error}"),
-            Self::Sctp(reason) => write!(f, "the association is over: {}", Explained(reason)),
+            Self::Sctp(reason) => write!(f, "the association is over: {reason}"),
             Self::Unreachable => f.write_str(
                 "no path to the peer works; check that its addresses can be reached from here, and that no firewall is between",
             ),

@@ -66,7 +66,7 @@ impl Raw {
     /// Waits until the server ends the association.
     async fn expect_abort(self, why: &str) {
         let reason = within(self.association.closed()).await;
-        let reason = anabranch::Explained(&reason).to_string();
+        let reason = reason.to_string();
         assert!(reason.contains(why), "{reason}");
     }
 }

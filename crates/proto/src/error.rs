@@ -13,7 +13,9 @@ pub enum SendError {
     #[error("the send buffer is full: wait until the stream is writable")]
     BufferFull,
     /// The message is larger than `Config::buffers.max_message`.
-    #[error("a message of {size} bytes is larger than the limit of {limit}")]
+    #[error(
+        "a message of {size} bytes is larger than the limit of {limit}: send it in parts, or raise `buffers.max_message`"
+    )]
     TooLarge {
         /// Length of the message in bytes.
         size: usize,
@@ -107,7 +109,7 @@ pub enum AddressError {
     #[error("an association needs at least one local address: add another one first")]
     Last,
     /// An endpoint has at most 16 addresses.
-    #[error("an association has at most 16 local addresses")]
+    #[error("an association has at most 16 local addresses: remove one first")]
     TooMany,
 }
 
@@ -116,16 +118,16 @@ pub enum AddressError {
 #[non_exhaustive]
 pub enum AuthenticationKeyError {
     /// The settings do not ask for authentication: `Config::authentication`.
-    #[error("the settings of this association do not offer authentication")]
+    #[error("the settings of this association do not offer authentication: set `Config::authentication`")]
     NotOffered,
     /// There is no key with this identifier.
-    #[error("there is no shared key {0}")]
+    #[error("there is no shared key {0}: add it first")]
     Unknown(u16),
     /// The active key cannot be removed: make another key active first.
     #[error("shared key {0} is active: make another key active before you remove it")]
     Active(u16),
     /// An association has at most 64 keys.
-    #[error("an association has at most 64 shared keys")]
+    #[error("an association has at most 64 shared keys: remove one first")]
     TooMany,
     /// A secret has at most 1,024 bytes.
     #[error("a shared key of {0} bytes is longer than 1,024 bytes")]
@@ -137,19 +139,21 @@ pub enum AuthenticationKeyError {
 #[non_exhaustive]
 pub enum ConnectError {
     /// An SCTP port must not be 0.
-    #[error("SCTP port 0 cannot be connected to")]
+    #[error("SCTP port 0 cannot be connected to: choose 1 to 65535")]
     PortZero,
     /// The remote address is unspecified, multicast or broadcast.
     #[error("{0} is not an address of one host")]
     InvalidAddress(std::net::IpAddr),
     /// There is already an association between these addresses and ports.
-    #[error("there is already an association with {0} on these SCTP ports")]
+    #[error(
+        "there is already an association with {0} on these SCTP ports: choose another local port, or none"
+    )]
     Exists(std::net::SocketAddr),
     /// A setting given for this association is out of range.
     #[error(transparent)]
     Config(crate::config::ConfigError),
     /// No local SCTP port of the dynamic range is free.
-    #[error("no local SCTP port is free")]
+    #[error("no local SCTP port is free: end an association first")]
     NoFreePort,
 }
 
@@ -161,7 +165,7 @@ pub enum EndpointError {
     #[error(transparent)]
     Config(#[from] crate::config::ConfigError),
     /// An SCTP port must not be 0.
-    #[error("SCTP port 0 cannot be listened on")]
+    #[error("SCTP port 0 cannot be listened on: choose 1 to 65535")]
     PortZero,
 }
 
@@ -170,10 +174,10 @@ pub enum EndpointError {
 #[non_exhaustive]
 pub enum PathRequestError {
     /// No such path.
-    #[error("there is no path {0}")]
+    #[error("there is no path {0}: choose one that the statistics of the association list")]
     Unknown(u8),
     /// The path's address has not been confirmed yet (RFC 9260 §5.4).
-    #[error("path {0} is not confirmed yet")]
+    #[error("path {0} is not confirmed yet: wait until the peer has answered a heartbeat there")]
     Unconfirmed(u8),
     /// A setting of the path is out of range.
     #[error(transparent)]

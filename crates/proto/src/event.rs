@@ -1,11 +1,12 @@
 //! The events that an association reports to the application (notifications, RFC 9260 §11.2) and to its endpoint.
 
-use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
-use anabranch_wire::{StreamId, VerificationTag, cause::Causes};
+use anabranch_wire::cause::Causes;
+use anabranch_wire::{StreamId, VerificationTag};
 use bytes::Bytes;
 
+use crate::close_reason::CloseReason;
 use crate::message::MessageId;
 use crate::path_id::{PathId, PathState};
 use crate::reconfiguration::ReconfigurationEvent;
@@ -165,41 +166,6 @@ pub struct Undelivered {
     pub sent: bool,
 }
 
-/// Why an association ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CloseReason {
-    /// A graceful shutdown (RFC 9260 §9.2): all data was acknowledged.
-    Shutdown,
-    /// The peer sent ABORT (RFC 9260 §9.1).
-    AbortedByPeer(Causes),
-    /// The application of this endpoint aborted the association.
-    Aborted,
-    /// The peer violated the protocol, and this endpoint sent ABORT.
-    ProtocolViolation(&'static str),
-    /// More than `Association.Max.Retrans` consecutive transmissions were not answered (RFC 9260 §8.1).
-    Unreachable,
-    /// The peer did not answer INIT or COOKIE ECHO after `Max.Init.Retransmits` retransmissions (RFC 9260 §5.1).
-    SetUpTimedOut,
-    /// The peer reported a stale cookie, and new cookies became stale too (RFC 9260 §5.2.6).
-    StaleCookie,
-    /// The shutdown took longer than T5-shutdown-guard (RFC 9260 §9.2): see `Config::shutdown_guard`.
-    ShutdownTimedOut,
-    /// An ICMP message that quotes a packet of this association reported that nothing receives SCTP at this address of the peer. The UDP
-    /// port is closed (RFC 6951 §5.5), or, over raw IP (UDP port 0), the peer's system has no SCTP (RFC 9260 §10, ICMP8).
-    ProtocolUnreachable {
-        /// The destination of the quoted packet: address and UDP port.
-        remote: SocketAddr,
-    },
-    /// This endpoint ended the association because its packets could not be protected, or not any more; the text says why.
-    ProtectionFailed(Cow<'static, str>),
-    /// The layer below SCTP closed its connection ([`PathError::Closed`]), as DTLS does when the peer closes it.
-    LowerLayerClosed,
-    /// The code of this association panicked, which ended the association; this endpoint tried to send an ABORT. Messages that were not
-    /// acknowledged or not read are lost, and [`Event::Undelivered`] does not report them.
-    InternalError,
-}
-
 /// An event for the endpoint that routes packets to the association: pass each one to [`crate::Endpoint::handle_event`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -232,20 +198,24 @@ pub enum EndpointEvent {
 }
 
 /// An error that the operating system reported for a packet on a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathError {
     /// A packet was too large (EMSGSIZE, ICMP): the largest IP packet that may pass, in bytes, if known.
+    #[error("the packet is too large for the path")]
     TooLarge(Option<u16>),
     /// The system itself reports that the destination cannot be reached: an interface or a route is gone. Do not report ICMP messages
     /// as this error, because anybody can send them (RFC 6951 §5.5): see [`crate::IcmpMessage`].
+    #[error("the system has no route to the destination")]
     Unreachable,
     /// The layer below closed its connection, as DTLS does with close_notify: no packet can be sent any more, so that the association ends
     /// at once.
+    #[error("the layer below closed its connection")]
     Closed,
     /// The layer below carries the packets of the path over another route now, as ICE does below DTLS. The path begins anew (RFC 8261 §6.1):
     /// congestion window, RTT and path MTU are those of a new path, a heartbeat measures it, and chunks in flight are retransmitted without
     /// being counted as lost.
+    #[error("the path leads over another route")]
     RouteChanged,
 }
 

@@ -31,6 +31,7 @@
 
 mod association;
 mod association_state;
+mod close_reason;
 mod config;
 mod congestion;
 mod control;
@@ -72,6 +73,7 @@ pub use association::{
     Association, AuthenticationKeys, BurstLimit, KeyManager, LocalAddresses, Reconfigure, Stream,
 };
 pub use association_state::AssociationState;
+pub use close_reason::CloseReason;
 pub use config::{
     AckRouting, AddressForm, AddressTypes, AuthenticationConfig, BufferConfig, Config, ConfigError,
     CoupledControl, DiscardNotice, DiscardReduction, DynamicAddressConfig, EcaConfig, HeartbeatConfig,
@@ -88,8 +90,7 @@ pub use error::{
     SchedulingError, SendError,
 };
 pub use event::{
-    Acknowledged, AddressEvent, AuthenticationEvent, CloseReason, EndpointEvent, Event, PathError, Reply,
-    Undelivered,
+    Acknowledged, AddressEvent, AuthenticationEvent, EndpointEvent, Event, PathError, Reply, Undelivered,
 };
 pub use extension::protection::{Agreement, FIRST_EPOCH, KeyLimits, KeyRole, KeyUsage, RecordKey};
 pub use icmp::{IcmpKind, IcmpMessage};

@@ -135,34 +135,38 @@ pub enum ReconfigurationEvent {
 #[non_exhaustive]
 pub enum ReconfigurationError {
     /// Set-up is not complete yet.
-    #[error("the association is not set up yet")]
+    #[error("the association is not set up yet: wait until it is established")]
     NotEstablished,
     /// The association is shutting down, or has ended.
     #[error("the association is shutting down or closed")]
     Closed,
     /// The peer does not support stream reconfiguration, or this endpoint does not offer it (RFC 6525 §5.1.1).
-    #[error("stream reconfiguration was not negotiated with the peer")]
+    #[error("stream reconfiguration was not negotiated with the peer: both endpoints must offer it")]
     NotSupported,
     /// Another request waits for its answer: at most one may be in flight (RFC 6525 §5.1.1). Its event
     /// [`ReconfigurationEvent::Answered`] tells when the next may be made.
-    #[error("another request waits for its answer")]
+    #[error("another request waits for its answer: try again after the event `Answered`")]
     InProgress,
     /// A listed stream does not exist.
     #[error("stream {0} does not exist")]
     InvalidStream(StreamId),
     /// The list of streams is empty, or the number of streams to add is 0.
-    #[error("the request asks for nothing")]
+    #[error("the request names no stream")]
     Empty,
     /// More streams are listed than one packet holds.
-    #[error("at most {limit} streams fit a request")]
+    #[error("at most {limit} streams fit a request: make several requests, or reset all streams")]
     TooManyStreams {
         /// The most streams of a request.
         limit: usize,
     },
     /// There would be more than 65,535 streams of a direction, or more inbound streams than `Config::streams.max_inbound`.
-    #[error("an association cannot have so many streams")]
+    #[error(
+        "an association cannot have so many streams: at most 65,535 in each direction, and inbound `streams.max_inbound`"
+    )]
     TooManyAdded,
     /// A reset of the TSNs is not possible with ECA-SCTP, or the last one was less than 30 s ago (RFC 6525 §5.1.4).
-    #[error("the TSNs cannot be reset now")]
+    #[error(
+        "the TSNs cannot be reset now: wait 30 s after the last reset; with ECA-SCTP they are never reset"
+    )]
     AssociationReset,
 }

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use anabranch_wire::{StreamId, Tsn};
 
 use crate::association_state::AssociationState;
-use crate::event::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::message::MessageId;
 use crate::path_id::{PathId, PathState};
 use crate::stats::Extensions;

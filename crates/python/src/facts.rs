@@ -1,7 +1,7 @@
 //! Statistics and events as dictionaries: `anabranch._types` has a class for each, with these names.
 
 use anabranch::{
-    AssociationState, AssociationStats, Counters, Event, Explained, Extensions, PathState, PathStats,
+    AssociationState, AssociationStats, Counters, Event, Extensions, PathState, PathStats,
     ReconfigurationEvent, StreamStats, Undelivered,
 };
 use pyo3::prelude::*;
@@ -216,5 +216,5 @@ pub(crate) fn event<'py>(py: Python<'py>, event: &Event) -> PyResult<(&'static s
 
 /// The reason of an association's end, in words.
 pub(crate) fn reason(reason: &anabranch::CloseReason) -> String {
-    Explained(reason).to_string()
+    reason.to_string()
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, AssociationStats, Endpoint, Explained, MessagePart, Reliability};
+use anabranch::{Association, AssociationStats, Endpoint, MessagePart, Reliability};
 use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -287,7 +287,7 @@ impl Job {
             let part = match received {
                 Ok(Some(part)) => part,
                 Ok(None) => return Ok(()),
-                Err(anabranch::RecvError::Closed(reason)) => return Err(Explained(&reason).to_string()),
+                Err(anabranch::RecvError::Closed(reason)) => return Err(reason.to_string()),
                 Err(error) => return Err(error.to_string()),
             };
             tally.count(&part);

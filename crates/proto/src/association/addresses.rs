@@ -10,8 +10,9 @@ use bytes::Bytes;
 
 use super::{Association, Capabilities};
 use crate::association_state::permit;
+use crate::close_reason::CloseReason;
 use crate::error::AddressError;
-use crate::event::{AddressEvent, CloseReason, Event, Reply};
+use crate::event::{AddressEvent, Event, Reply};
 use crate::extension::dynamic_addresses::{AckVerdict, MOST_LOCAL, Outcome, Requests, Sending};
 use crate::inbound::Inbound;
 use crate::negotiation::{Negotiated, is_unicast};

@@ -3,7 +3,8 @@
 use super::identity::Identity;
 use super::{Association, State};
 use crate::association_state::permit;
-use crate::event::{CloseReason, PathError};
+use crate::close_reason::CloseReason;
+use crate::event::PathError;
 use crate::icmp::{IcmpKind, IcmpMessage};
 use crate::path::{Path, PathId, PathState};
 use crate::time::Timestamp;

@@ -16,9 +16,9 @@ use super::skipping::{on_extended_forward_tsn, on_forward_tsn, on_i_forward_tsn,
 use super::transmissions::{on_e_data, on_e_i_data};
 use super::{Association, Capabilities, State, tracing};
 use crate::association_state::permit;
+use crate::close_reason::CloseReason;
 use crate::control::answer_out_of_the_blue;
 use crate::ecn::EcnCodepoint;
-use crate::event::CloseReason;
 use crate::inbound::Inbound;
 use crate::receive::Verdict;
 use crate::time::Timestamp;

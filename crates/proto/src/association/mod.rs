@@ -49,10 +49,11 @@ pub use reconfiguration::Reconfigure;
 pub use streams::Stream;
 
 use crate::association_state::{AssociationState, permit};
+use crate::close_reason::CloseReason;
 use crate::config::{Config, PathSettings};
 use crate::control::ControlQueue;
 use crate::error::PathRequestError;
-use crate::event::{CloseReason, Event};
+use crate::event::Event;
 use crate::extension::auth::Authentication;
 use crate::extension::dynamic_addresses::DynamicAddresses;
 use crate::extension::protection::Protection;

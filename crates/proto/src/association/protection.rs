@@ -8,8 +8,9 @@ use bytes::Bytes;
 
 use super::Association;
 use crate::association_state::permit;
+use crate::close_reason::CloseReason;
 use crate::error::{KeyError, SendError};
-use crate::event::{CloseReason, Event};
+use crate::event::Event;
 use crate::extension::protection::{
     Agreement, KEY_MANAGEMENT_PPID, KEY_STREAM, KeyExchange, KeyUsage, RecordKey, is_accepted_in_clear,
 };

@@ -4,8 +4,9 @@ use anabranch_wire::Tsn;
 use anabranch_wire::chunk::{Chunk, Shutdown, ShutdownComplete};
 
 use super::{Association, State};
+use crate::close_reason::CloseReason;
 use crate::control::Request;
-use crate::event::{CloseReason, Event};
+use crate::event::Event;
 use crate::time::Timestamp;
 
 impl Association {

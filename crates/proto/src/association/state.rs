@@ -2,8 +2,8 @@
 
 use super::set_up::{CookieEchoed, SetUp};
 use crate::association_state::AssociationState;
+use crate::close_reason::CloseReason;
 use crate::control::Request;
-use crate::event::CloseReason;
 
 /// The states, with their data.
 #[derive(Debug)]

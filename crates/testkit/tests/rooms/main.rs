@@ -29,8 +29,9 @@ const ROOMS: [&[&str]; 9] = [
 
 /// Files of no room: types that several rooms, or the application and a room, hand to each other. All rooms may import them. They
 /// themselves import only the vocabulary and the first group of rooms.
-const VOCABULARY: [&str; 18] = [
+const VOCABULARY: [&str; 19] = [
     "association_state",
+    "close_reason",
     "controller",
     "dscp",
     "ecn",

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use anabranch::{Association, Explained, RecvError};
+use anabranch::{Association, RecvError};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -179,7 +179,7 @@ async fn hear(association: &Association) -> Result<Control, String> {
         Ok(Some(message)) => message,
         Ok(None) => return Err(format!("it ended the association; is it `{SERVER}`?")),
         Err(RecvError::Closed(reason)) => {
-            return Err(format!("{}; is it `{SERVER}`?", Explained(&reason)));
+            return Err(format!("{reason}; is it `{SERVER}`?"));
         }
         Err(error) => return Err(error.to_string()),
     };

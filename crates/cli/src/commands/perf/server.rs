@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, Endpoint, Explained, RecvError};
+use anabranch::{Association, Endpoint, RecvError};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -192,7 +192,7 @@ async fn asked(association: &Association, clock: Clock) -> Result<(Plan, Compari
         let message = match association.recv().await {
             Ok(Some(message)) => message,
             Ok(None) => return Err("it ended the association before it requested a measurement".to_owned()),
-            Err(RecvError::Closed(reason)) => return Err(Explained(&reason).to_string()),
+            Err(RecvError::Closed(reason)) => return Err(reason.to_string()),
             Err(error) => return Err(error.to_string()),
         };
         let now = Instant::now();
@@ -246,7 +246,7 @@ async fn ended(association: &Association) -> Result<(), String> {
         match association.recv().await {
             Ok(Some(_)) => {}
             Ok(None) => return Ok(()),
-            Err(RecvError::Closed(reason)) => return Err(Explained(&reason).to_string()),
+            Err(RecvError::Closed(reason)) => return Err(reason.to_string()),
             Err(error) => return Err(error.to_string()),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, Explained, Message, RecvError};
+use anabranch::{Association, Message, RecvError};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
@@ -225,7 +225,7 @@ impl Session {
             let first = match self.association.recv().await {
                 Ok(Some(message)) => message,
                 Ok(None) => return Err("the peer ended the association before the results".to_owned()),
-                Err(RecvError::Closed(reason)) => return Err(Explained(&reason).to_string()),
+                Err(RecvError::Closed(reason)) => return Err(reason.to_string()),
                 Err(error) => return Err(error.to_string()),
             };
             let mut next = Some(first);
