@@ -406,9 +406,10 @@ impl Association {
     /// side has acknowledged all data of the other. Another task can receive messages meanwhile, and afterwards. If the
     /// peer's data does not fit the receive window and is not read, the shutdown waits until `Config::shutdown_guard`.
     ///
-    /// The time limit is `Config::shutdown_guard` (T5-shutdown-guard, 5 · `RTO.Max` = 300 s by default). It starts with the
-    /// call, and again whenever the peer has acknowledged another 64 KiB, or all data. When it expires, the association is
-    /// aborted, and the error is [`CloseReason::ShutdownTimedOut`]. Dropping the future does not cancel the shutdown.
+    /// The time limit is `Config::shutdown_guard` (T5-shutdown-guard, 5 s by default). It starts with the call, and again whenever the peer
+    /// has acknowledged another 200 bytes for each of its seconds, or all data. When it expires, the association is aborted, and the
+    /// error is [`CloseReason::ShutdownTimedOut`]. If the peer may pause longer, or has much to send itself, wait for
+    /// [`Association::drained`] or receive its messages before the call. Dropping the future does not cancel the shutdown.
     ///
     /// # Errors
     /// The association ended in another way.

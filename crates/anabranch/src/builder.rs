@@ -98,6 +98,7 @@ impl Default for EndpointBuilder {
             max_associations: 65_536,
             max_joined_message: 16 << 20,
             linger: Duration::ZERO,
+            connect: Duration::from_secs(10),
         };
         Self {
             config: Config::default(),
@@ -274,9 +275,17 @@ impl EndpointBuilder {
         self
     }
 
+    /// How long [`Endpoint::connect`] waits until the peer has set up the association, before it fails with
+    /// [`ConnectError::TimedOut`](crate::ConnectError::TimedOut). Default 10 s. With [`Duration::MAX`],
+    /// `Config::retransmissions` and `Config::rto` alone limit it: minutes with the values of RFC 9260.
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.limits.connect = limit;
+        self
+    }
+
     /// How long a closed endpoint still answers packets after its last association has ended; [`Endpoint::close`] waits
     /// for this time. If the SHUTDOWN COMPLETE is lost, the peer retransmits its SHUTDOWN ACK after its retransmission
-    /// timeout, at least 1 s by default. If nobody answers, the peer's association fails only after minutes. Default zero; 2 s
+    /// timeout, at least 1 s by default. If nobody answers, the peer's association ends only at its own time limit. Default zero; 2 s
     /// suit a path with losses. If the in-process link dropped the SHUTDOWN COMPLETE, the endpoint lingers also without this
     /// setting ([`Endpoint::close`]).
     pub fn linger(mut self, time: Duration) -> Self {

@@ -121,9 +121,9 @@ impl Endpoint {
     /// Sets up an association with `remote` (address or name, and UDP port, which raw IP ignores), on SCTP port
     /// [`DEFAULT_SCTP_PORT`]. If a name has several addresses, the first address that this endpoint's sockets can reach is used.
     ///
-    /// The INIT is retransmitted as `Config::retransmissions` and `Config::rto` say, by default for minutes: wrap the call
-    /// in `tokio::time::timeout` for a shorter limit. Dropping the future aborts the setup. On Linux, if an ICMP message
-    /// reports that the UDP port is closed and quotes the INIT, the call fails at once.
+    /// The INIT is retransmitted as `Config::retransmissions` and `Config::rto` say, for at most
+    /// [`EndpointBuilder::connect_timeout`](crate::EndpointBuilder::connect_timeout), 10 s by default. Dropping the future aborts the
+    /// setup. On Linux, if an ICMP message reports that the UDP port is closed and quotes the INIT, the call fails at once.
     ///
     /// # Errors
     /// See [`ConnectError`].
@@ -200,7 +200,9 @@ impl Endpoint {
             hub.adopt(&mut registry, id, core, Origin::default())
         };
         let association = Association::new(shared);
-        let established = association.established().await;
+        let established = tokio::time::timeout(hub.limits.connect, association.established()).await;
+        // Dropping the handle aborts the setup.
+        let established = established.unwrap_or(Err(CloseReason::SetUpTimedOut));
         #[cfg(feature = "dtls")]
         if established.is_err()
             && let Some(reason) = association.shared().bond.ended()
@@ -241,8 +243,7 @@ impl Endpoint {
     /// ([`Association::shutdown`](crate::Association::shutdown)), and waits until all have ended. Meanwhile the program should
     /// receive the remaining messages of each association. When `close` returns, the in-process link is empty too.
     ///
-    /// `close` takes at most the longest shutdown of an association (`Config::shutdown_guard`, and again as long for each
-    /// 64 KiB that the peer acknowledges meanwhile), plus [`EndpointBuilder::linger`](crate::EndpointBuilder::linger) and the delay of the link. It takes
+    /// `close` takes at most the longest shutdown of an association ([`Association::shutdown`](crate::Association::shutdown)), plus [`EndpointBuilder::linger`](crate::EndpointBuilder::linger) and the delay of the link. It takes
     /// up to 8 s more if the in-process link dropped the SHUTDOWN COMPLETE: the peer must retransmit its SHUTDOWN ACK.
     pub async fn close(&self) {
         let hub = &self.handle.hub;

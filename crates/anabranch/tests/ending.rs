@@ -103,6 +103,17 @@ async fn nobody_there_is_said_clearly() {
     within(20, client.idle()).await;
 }
 
+/// The core would try for minutes.
+#[tokio::test]
+async fn connecting_ends_at_its_time_limit() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let client = Endpoint::builder().connect_timeout(Duration::from_millis(50));
+    let client = client.bind("127.0.0.1:0").await.unwrap();
+    let error = client.connect(silent.local_addr().unwrap()).await.unwrap_err();
+    assert!(matches!(error, ConnectError::TimedOut { .. }), "{error:?}");
+    within(20, client.idle()).await;
+}
+
 #[tokio::test]
 async fn a_port_without_listener_is_refused_at_once() {
     let server = listening(Config::default()).await;

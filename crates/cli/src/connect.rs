@@ -290,7 +290,7 @@ impl Client {
     }
 
     /// Shuts the association down gracefully when the peer has acknowledged all data. The limits are [`stall::LIMIT`] for each
-    /// 64 KiB of outstanding data, `Config::shutdown_guard` for the shutdown, and [`HURRY`] after the user asked to stop.
+    /// 64 KiB of outstanding data, [`stall::LIMIT`] for the shutdown, and [`HURRY`] after the user asked to stop.
     pub(crate) async fn finish(&self, interrupt: &Interrupt) -> Ending {
         if let Some(warning) = self.paths.unused(&self.association.stats()) {
             note(format!("warning: {warning}"));

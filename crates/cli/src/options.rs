@@ -3,6 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anabranch::{
     BindError, Config, Dscp, DtlsLimit, Endpoint, EndpointBuilder, LinkConfig, PathSource, PathSourceError,
@@ -21,6 +22,7 @@ use crate::mobility::Mobility;
 use crate::output::{self, Output};
 use crate::paths::{Begin, PathArgs};
 use crate::reliability::Offer;
+use crate::stall;
 
 /// The heading of [`Observe`] in `--help`. Each argument names it: on the struct, it would also apply to the arguments that are
 /// flattened after it.
@@ -190,6 +192,7 @@ impl Carry {
         max_joined_message: usize,
     ) -> Result<Endpoint, Failure> {
         config.dscp = self.dscp;
+        config.shutdown_guard = Some(stall::LIMIT);
         let transport = match self.transport {
             TransportKind::Udp => Transport::Udp,
             TransportKind::Ip => Transport::RawIp,
@@ -197,6 +200,8 @@ impl Carry {
         let mut builder = Endpoint::builder()
             .config(config)
             .transport(transport)
+            // --timeout is the limit.
+            .connect_timeout(Duration::MAX)
             .max_joined_message(max_joined_message);
         builder = self.mobility.build(self.with_links(builder, begin)?);
         builder = observe.record(encryption.build(builder));

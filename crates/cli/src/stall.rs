@@ -8,10 +8,10 @@ use anabranch::Association;
 
 use crate::units;
 
-/// How long a peer may make no progress: `Config::shutdown_guard` with RFC 9260's defaults, 5 · `RTO.Max`.
+/// How long a peer may make no progress, also in a shutdown: T5-shutdown-guard of RFC 9260 §9.2, 5 · `RTO.Max`.
 pub(crate) const LIMIT: Duration = Duration::from_secs(300);
-/// Bytes that a peer must acknowledge within the limit, unless fewer remain. T5-shutdown-guard uses the same number: a slow
-/// transfer continues, but a transfer of one byte per minute ends.
+/// Bytes that a peer must acknowledge within the limit, unless fewer remain: a slow transfer continues, but a transfer of one byte per
+/// minute ends.
 const PROGRESS: usize = 64 << 10;
 /// Maximum time between two checks.
 const LOOK: Duration = Duration::from_millis(250);

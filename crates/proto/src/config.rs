@@ -114,8 +114,8 @@ settings! {
         /// Use of several paths at once. Default off.
         pub multipath: MultipathConfig,
         /// T5-shutdown-guard (RFC 9260 §9.2): how long a graceful shutdown may take before the association ends with an ABORT. The
-        /// timer starts with the request, and again each time the peer has acknowledged 64 KiB more, or all that remained. `None`, the
-        /// default, takes 5 · `RTO.Max` (RFC 9260 §9.2).
+        /// timer starts with the request, and again each time the peer has acknowledged all that remained, or as many bytes more as 200
+        /// bytes/s are in its time. Default 5 s. `None` takes 5 · `RTO.Max`, as RFC 9260 §9.2 does: 300 s, also of [`Config::rfc9260`].
         pub shutdown_guard: Option<Duration>,
         /// An association in which neither endpoint has sent a message for this time is shut down gracefully, after
         /// [`crate::Event::IdleTimeout`]. Heartbeats do not count. Longer than zero. `None`, the default, keeps idle associations.
@@ -235,7 +235,7 @@ impl Default for Config {
             path_pairs: Vec::new(),
             max_paths: 16,
             multipath: MultipathConfig::default(),
-            shutdown_guard: None,
+            shutdown_guard: Some(Duration::from_secs(5)),
             idle_timeout: None,
             partial_reliability: PartialReliabilityConfig::default(),
             nr_sack: NrSackConfig::default(),
@@ -465,7 +465,7 @@ impl Config {
 
     /// The same loss recovery and congestion control as RFC 9260: losses are detected by missing reports and T3-rtx; congestion control of
     /// §7.2 with its initial window; `Max.Burst` and no pacing; no I bit. Messages leave in the order of `send`, in DATA chunks, and all
-    /// streams wait for one send buffer. All other settings are those of [`Config::default`]. For comparison with other stacks, and for
+    /// streams wait for one send buffer. A shutdown takes at most 300 s without progress. All other settings are those of [`Config::default`]. For comparison with other stacks, and for
     /// experiments made with them.
     #[must_use]
     pub fn rfc9260() -> Self {
@@ -473,6 +473,7 @@ impl Config {
             recovery: RecoveryRules::RFC9260,
             congestion_control: CongestionControl::Rfc9260,
             scheduler: SchedulerKind::FirstComeFirstServed,
+            shutdown_guard: None,
             ..Self::default()
         };
         config.buffers.stream_shares = false;

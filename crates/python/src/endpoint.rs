@@ -1,6 +1,7 @@
 //! Endpoints and certificates.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anabranch::{
     BindError, Config, ConnectOptions, DtlsConfig, Endpoint as RustEndpoint, Fingerprint, Trust,
@@ -61,7 +62,7 @@ fn trust(fingerprints: Option<Vec<String>>) -> Result<Trust, Failure> {
 
 /// Binds an endpoint: an operation that returns it. An empty list of addresses means any address of the host, in the IP version of `remote`.
 #[pyfunction]
-#[pyo3(signature = (addresses, remote, settings, certificate, fingerprints, backlog, max_associations, linger))]
+#[pyo3(signature = (addresses, remote, settings, certificate, fingerprints, backlog, max_associations, linger, connect_timeout))]
 #[expect(clippy::too_many_arguments, reason = "one call from one place in Python")]
 pub(crate) fn bind(
     py: Python<'_>,
@@ -73,6 +74,7 @@ pub(crate) fn bind(
     backlog: Option<usize>,
     max_associations: Option<usize>,
     linger: Option<f64>,
+    connect_timeout: Option<f64>,
 ) -> PyResult<Py<PyAny>> {
     let mut builder = RustEndpoint::builder().config(changed(Config::default(), settings)?);
     if let Some(certificate) = certificate {
@@ -87,6 +89,13 @@ pub(crate) fn bind(
     }
     if let Some(linger) = linger {
         builder = builder.linger(crate::settings::duration("linger", linger)?);
+    }
+    if let Some(limit) = connect_timeout {
+        let limit = match limit {
+            f64::INFINITY => Duration::MAX,
+            limit => crate::settings::duration("connect_timeout", limit)?,
+        };
+        builder = builder.connect_timeout(limit);
     }
     let bound = async move {
         let mut locals = Vec::with_capacity(addresses.len());

@@ -467,7 +467,7 @@ async def test_a_closed_endpoint_accepts_nothing() -> None:
         await endpoint.connect("127.0.0.1:9", 7)
 
 
-async def test_connecting_can_be_cancelled() -> None:
+async def test_connecting_can_be_cancelled_and_has_a_time_limit() -> None:
     async with await anabranch.bind("127.0.0.1:0") as silent, await anabranch.bind("127.0.0.1:0") as endpoint:
         # An endpoint that does not listen refuses. A socket that answers nothing lets the caller wait.
         with pytest.raises(anabranch.ConnectError, match="did not set up an association"):
@@ -479,6 +479,9 @@ async def test_connecting_can_be_cancelled() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
                 await endpoint.connect(f"127.0.0.1:{port}", 7)
+    async with await anabranch.bind("127.0.0.1:0", connect_timeout=0.05) as endpoint:
+        with pytest.raises(anabranch.ConnectTimeoutError, match="does not answer"):
+            await endpoint.connect(f"127.0.0.1:{port}")
     transport.close()
 
 

@@ -146,7 +146,7 @@ fn a_shutdown_of_the_peer_with_a_closed_window_does_not_delay_the_end() {
 }
 
 // A: shutdown; A → DATA → Z over a slow link
-/// A slow transfer that makes progress survives: the guard restarts for each 64 KiB acknowledged, and for the last bytes.
+/// A slow transfer that makes progress survives: the guard restarts for each 200 bytes/s acknowledged in its time, and for the last bytes.
 #[test]
 fn a_slow_transfer_survives_the_guard() {
     let link = LinkConfig::default()

@@ -115,10 +115,12 @@ fn all() -> impl Iterator<Item = (State, Habit, Way)> {
     })
 }
 
-/// From docs/LIMITS.md: T5-shutdown-guard once for each unacknowledged 64 KiB, twice at the end, and once for set-up.
+/// From docs/LIMITS.md: T5-shutdown-guard once for each time that the peer keeps to 200 bytes/s, twice at the end, and once for set-up.
 fn bound(config: &Config, left: usize, setting_up: bool) -> Duration {
-    let rounds = left as u32 / 65_536 + 2 + u32::from(setting_up);
-    config.effective_shutdown_guard() * rounds
+    let guard = config.effective_shutdown_guard();
+    let progress = guard.as_millis() as u32 / 5;
+    let rounds = left as u32 / progress + 2 + u32::from(setting_up);
+    guard * rounds
 }
 
 fn run(seed: u64, number: u64, state: State, habit: Habit, way: Way) {

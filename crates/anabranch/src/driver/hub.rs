@@ -54,6 +54,7 @@ pub(crate) struct Limits {
     pub(crate) max_associations: usize,
     pub(crate) max_joined_message: usize,
     pub(crate) linger: Duration,
+    pub(crate) connect: Duration,
 }
 
 /// A packet of this length fits every path: the smallest IPv6 MTU, 1,280 bytes, less the IPv6 and UDP headers.

@@ -7,9 +7,9 @@ use super::state::State;
 use crate::config::Config;
 use crate::time::Timestamp;
 
-/// Bytes of user data that the peer has to acknowledge for T5-shutdown-guard to start again. With this bound a slow transfer
+/// Bytes of user data a second that the peer has to acknowledge for T5-shutdown-guard to start again. With this bound a slow transfer
 /// survives, and a peer that acknowledges a few bytes at a time does not hold up the shutdown.
-const PROGRESS: usize = 1 << 16;
+const LEAST_RATE: u64 = 200;
 
 /// The shutdown data that no state of the association has: whether the application requested it, and T5-shutdown-guard.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,8 @@ pub(super) struct Ending {
     guard: Option<Timestamp>,
     /// How long T5-shutdown-guard runs.
     guard_time: Duration,
+    /// Acknowledged bytes that start T5-shutdown-guard again: [`LEAST_RATE`] in its time.
+    progress: usize,
     /// Bytes that were not acknowledged when T5-shutdown-guard was last started.
     left: usize,
     /// When a message was last accepted, or data arrived.
@@ -29,10 +31,13 @@ pub(super) struct Ending {
 
 impl Ending {
     pub(super) fn new(config: &Config) -> Self {
+        let guard_time = config.effective_shutdown_guard();
+        let progress = u128::from(LEAST_RATE) * guard_time.as_millis() / 1000;
         Self {
             asked: false,
             guard: None,
-            guard_time: config.effective_shutdown_guard(),
+            guard_time,
+            progress: usize::try_from(progress).unwrap_or(usize::MAX).max(1),
             left: 0,
             active_at: Timestamp::ZERO,
             idle_timeout: config.idle_timeout,
@@ -84,7 +89,7 @@ impl Ending {
     /// `left` bytes are not acknowledged now.
     pub(super) fn on_left(&mut self, now: Timestamp, left: usize) {
         let acknowledged = self.left.saturating_sub(left);
-        if acknowledged >= PROGRESS || (acknowledged > 0 && left == 0) {
+        if acknowledged >= self.progress || (acknowledged > 0 && left == 0) {
             self.start_guard(now, left);
         }
     }

@@ -403,7 +403,7 @@ class Endpoint(Incoming["Association"]):
     ) -> Association:
         """Sets up an association with SCTP port `port` at `remote`, a text such as "192.0.2.1:9899".
 
-        A peer that does not answer is an error only after minutes: use `asyncio.timeout` for a shorter limit. Cancelling aborts the set-up.
+        A peer that does not answer is an error after 10 s, or after the `connect_timeout` of `bind`. Cancelling aborts the set-up.
         """
         native = await finish(self._native.connect(remote, port, local_port, local_address))
         return Association(native, self)
@@ -448,6 +448,7 @@ async def _bind(
     backlog: int | None = None,
     max_associations: int | None = None,
     linger: Time | None = None,
+    connect_timeout: Time | None = None,
 ) -> Endpoint:
     if fingerprints is not None and certificate is None:
         raise SettingError("fingerprints without a certificate: give both, or the endpoint does not encrypt")
@@ -458,7 +459,8 @@ async def _bind(
         changed["local_addresses"] = list(changed["local_addresses"])
     known = None if fingerprints is None else list(fingerprints)
     lingers = seconds("linger", linger)
-    begun = _native.bind(list(addresses), remote, changed, certificate, known, backlog, max_associations, lingers)
+    limit = seconds("connect_timeout", connect_timeout)
+    begun = _native.bind(list(addresses), remote, changed, certificate, known, backlog, max_associations, lingers, limit)
     return Endpoint(await finish(begun))
 
 
@@ -470,18 +472,19 @@ async def bind(
     backlog: int | None = None,
     max_associations: int | None = None,
     linger: Time | None = None,
+    connect_timeout: Time | None = None,
 ) -> Endpoint:
     """Binds an endpoint to an address and UDP port such as "0.0.0.0:9899"; port 0 means any free port.
 
     Several addresses are several paths: peers learn all of them. A certificate encrypts all associations with DTLS; `fingerprints` are
-    those of the peers that are accepted, by default all.
+    those of the peers that are accepted, by default all. `connect_timeout`, by default 10 s, limits `Endpoint.connect`.
     """
     if not addresses:
         raise SettingError('give an address, such as "0.0.0.0:9899"')
     for address in addresses:
         _host(address)
     return await _bind(
-        addresses, None, settings, certificate, fingerprints, backlog, max_associations, linger
+        addresses, None, settings, certificate, fingerprints, backlog, max_associations, linger, connect_timeout
     )
 
 

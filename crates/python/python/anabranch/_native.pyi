@@ -135,6 +135,7 @@ def bind(
     backlog: int | None,
     max_associations: int | None,
     linger: float | None,
+    connect_timeout: float | None,
 ) -> Endpoint | Operation[Endpoint]: ...
 
 @final

@@ -13,6 +13,7 @@ Time = float | timedelta
 #: The longest times, in seconds, that are accepted as a number. A larger number is probably one of milliseconds; a `timedelta` of any length
 #: is accepted, because it names its unit.
 LONGEST = {
+    "connect_timeout": 3600,
     "deadline": 60,
     "heartbeat_interval": 3600,
     "idle_timeout": 86_400,

@@ -92,7 +92,7 @@ class Settings:
     path_max_retrans: int | None = None
     #: `Max.Init.Retransmits`.
     max_init_retransmits: int | None = None
-    #: The time limit of a shutdown (T5-shutdown-guard).
+    #: The time limit of a shutdown without progress (T5-shutdown-guard). Default 5 s.
     shutdown_guard: Time | None = None
     #: An association without messages for this time is shut down; `math.inf` means never.
     idle_timeout: Time | None = None
