@@ -5,7 +5,7 @@ use anabranch::{Config, RecoveryRules};
 use clap::{Args, ValueEnum};
 
 use crate::failure::Failure;
-use crate::paths::Coupling;
+use crate::path_choice::Coupling;
 
 const HEADING: &str = "Congestion control and loss recovery";
 

@@ -119,6 +119,7 @@ impl Target {
         wish.schedule.apply(&mut config)?;
         let watches = carry.mobility.watches();
         let begin = carry.paths.apply_to_client(&mut config, remote.ip(), watches)?;
+        carry.choice.apply(&mut config)?;
         carry.congestion.apply(&mut config)?;
         let encryption = carry.encrypt.prepare(Some(&self.host))?;
         let endpoint = carry.bind(&begin, 0, config, encryption, observe, wish.max_joined_message)?;

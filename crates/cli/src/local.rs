@@ -65,6 +65,7 @@ impl Local {
         let begin = carry
             .paths
             .apply_to_server(&mut config, carry.mobility.watches())?;
+        carry.choice.apply(&mut config)?;
         carry.congestion.apply(&mut config)?;
         let bind_at = |begin: &Begin| {
             carry.bind(

@@ -1,9 +1,9 @@
 //! The `anabranch` command: SCTP over UDP or raw IP from a shell.
 //!
-//! `demo` shows the protocol at work on one machine. `listen`, `send` and `ping` transfer messages between two machines.
-//! `perf` measures the path between two machines, `bench` the stack on this machine. `lab` runs the experiments of the papers.
-//! `web` shows data channels in a
-//! browser. `forward` carries the ports of other programs. `bed` runs programs on an emulated network. `completions` and `man` write the files that a package installs. This file has the command line; each subcommand has its file in `commands`.
+//! `demo` shows the protocol at work on one machine. `listen`, `send` and `ping` transfer messages between two machines, and `perf` measures
+//! the path between them. `forward` carries the ports of other programs. `web` shows data channels in a browser. `completions` and `man` write
+//! the files that a package installs. `bench` measures the stack on this machine, `bed` runs programs on an emulated network, and `lab` the
+//! experiments of the papers. This file has the command line, in the order in which users need the commands; each has its file in `commands`.
 
 mod authentication;
 mod by_path;
@@ -22,6 +22,7 @@ mod negotiated;
 mod options;
 mod output;
 mod path_arg;
+mod path_choice;
 mod path_notes;
 mod paths;
 mod reliability;
@@ -57,9 +58,8 @@ const EXAMPLES: &str = "\
 Examples:
   Show the protocol at work on this machine, in under a minute:
     anabranch demo
-  Echo every message on UDP port 9899, and measure the round trips from another shell:
-    anabranch listen --echo
-    anabranch ping 127.0.0.1
+  Echo every message on UDP port 9899 for one client, and measure the round trips:
+    anabranch listen --echo --once & sleep 1; anabranch ping 127.0.0.1
   Receive files into a directory, and send a file through an emulated lossy link:
     anabranch listen --output received
     anabranch send 127.0.0.1 FILE --link rate=100mbit,delay=5ms,loss=0.1%
@@ -84,23 +84,23 @@ enum Command {
     Ping(ping::PingArgs),
     /// Measure the path to another machine: goodput, delay, losses
     Perf(perf::PerfArgs),
-    /// Measure the performance of the stack on this machine
-    Bench(bench::BenchArgs),
-    /// Run the experiments of the papers, and judge their claims
-    Lab(lab::LabArgs),
-    /// Serve a page that compares messages that are reliable, expire or have a deadline in a visitor's browser
-    Web(web::WebArgs),
     /// Forward UDP and TCP ports of other programs, encrypted, with deadlines and over several paths
     Forward(forward::ForwardArgs),
-    /// Run any program on a testbed: two hosts on this machine with emulated links (Linux, root)
-    #[cfg(target_os = "linux")]
-    Bed(bed::BedArgs),
     /// Make a key pair for --tls
     Keygen(keygen::KeygenArgs),
+    /// Serve a page that compares messages that are reliable, expire or have a deadline in a visitor's browser
+    Web(web::WebArgs),
     /// Print a script with which a shell completes this command's options
     Completions(completions::CompletionsArgs),
     /// Write manual pages of this command and its subcommands
     Man(man::ManArgs),
+    /// Measure the performance of the stack on this machine
+    Bench(bench::BenchArgs),
+    /// Run any program on a testbed: two hosts on this machine with emulated links (Linux, root)
+    #[cfg(target_os = "linux")]
+    Bed(bed::BedArgs),
+    /// Run the experiments of the papers, and judge their claims
+    Lab(lab::LabArgs),
 }
 
 impl Command {

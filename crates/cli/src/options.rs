@@ -20,6 +20,7 @@ use crate::encryption::{Encrypt, Encryption};
 use crate::failure::Failure;
 use crate::mobility::Mobility;
 use crate::output::{self, Output};
+use crate::path_choice::PathChoice;
 use crate::paths::{Begin, PathArgs};
 use crate::reliability::Offer;
 use crate::stall;
@@ -28,6 +29,9 @@ use crate::stall;
 /// flattened after it.
 pub(crate) const OUTPUT: &str = "Output";
 pub(crate) const CARRY: &str = "Transport and emulated link";
+/// The heading of options that only comparisons need. `--help` shows groups in the order of their first options, so the options of this
+/// one come last.
+pub(crate) const RESEARCH: &str = "Research and comparison";
 
 /// Output format, log and capture.
 #[derive(Clone, Debug, Args)]
@@ -176,6 +180,8 @@ pub(crate) struct Carry {
     pub(crate) mobility: Mobility,
     #[command(flatten)]
     pub(crate) authenticate: Authenticate,
+    #[command(flatten)]
+    pub(crate) choice: PathChoice,
     #[command(flatten)]
     pub(crate) offer: Offer,
 }

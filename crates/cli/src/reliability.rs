@@ -7,7 +7,7 @@ use anabranch::{Config, Counters, Extensions, Reliability, SendOptions};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use crate::scheduling;
+use crate::options::RESEARCH;
 use crate::units;
 
 /// A longer lifetime is probably a typing error.
@@ -60,21 +60,21 @@ pub(crate) struct Urgency {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Offer {
     /// Abandon a lost message at the first missing report instead of the third
-    #[arg(long, help_heading = HEADING)]
+    #[arg(long, help_heading = RESEARCH)]
     early_discard: bool,
     /// Announce each message that will not be retransmitted, DISTANCE packets after the message (1 to 10000) [default: 1],
     /// so that its loss does not delay later messages. `listen` and `perf server` always accept the announcements
-    #[arg(long, help_heading = HEADING, value_name = "DISTANCE", num_args = 0..=1, require_equals = true,
+    #[arg(long, help_heading = RESEARCH, value_name = "DISTANCE", num_args = 0..=1, require_equals = true,
         default_missing_value = "1", value_parser = distance)]
     selective_forward_tsn: Option<u32>,
     /// List abandoned unordered messages that FORWARD-TSN cannot pass yet, because the receiver waits for one before them.
     /// `listen` and `perf server` always accept the list
-    #[arg(long, help_heading = HEADING)]
+    #[arg(long, help_heading = RESEARCH)]
     extended_forward_tsn: bool,
     /// Offer NR-SACK: acknowledgements after which the receiver may not renege, so that the sender frees memory earlier
     #[arg(
         long,
-        help_heading = HEADING,
+        help_heading = RESEARCH,
         value_enum,
         value_name = "on|off",
         default_value = "on",
@@ -82,11 +82,11 @@ pub(crate) struct Offer {
     )]
     nr_sack: Switch,
     /// Do not offer FORWARD-TSN (RFC 3758): a message that was sent once is retransmitted until it arrives
-    #[arg(long, help_heading = HEADING, conflicts_with_all = ["early_discard", "selective_forward_tsn", "extended_forward_tsn"])]
+    #[arg(long, help_heading = RESEARCH, conflicts_with_all = ["early_discard", "selective_forward_tsn", "extended_forward_tsn"])]
     no_partial_reliability: bool,
     /// Do not offer user message interleaving (I-DATA, RFC 8260): a large message then blocks other streams while it is
     /// sent. Both peers must offer it
-    #[arg(long, help_heading = scheduling::HEADING)]
+    #[arg(long, help_heading = RESEARCH)]
     no_interleaving: bool,
     /// Say it if the peer does not offer interleaving. Scripts give it from the time when interleaving was offered only on
     /// request

@@ -9,8 +9,8 @@ use clap::{Args, ValueEnum};
 use crate::failure::Failure;
 use crate::units;
 
-/// The heading of stream scheduling and interleaving in `--help`.
-pub(crate) const HEADING: &str = "Streams and scheduling";
+/// The heading of stream scheduling in `--help`.
+const HEADING: &str = "Streams and scheduling";
 
 /// The schedulers, by short names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

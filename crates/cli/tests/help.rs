@@ -110,6 +110,38 @@ fn every_help_begins_with_the_three_most_used_options() {
     }
 }
 
+/// Users meet the commands in the order in which they need them; those for measurements and research come last.
+#[test]
+fn the_commands_come_in_the_order_of_a_users_day() {
+    let help = help(&[], "100");
+    let names = group(&help, "Commands:");
+    let is_name = |line: &&&str| line.starts_with("  ") && !line.starts_with("   ");
+    let names = names
+        .iter()
+        .filter(is_name)
+        .filter_map(|line| line.split_whitespace().next());
+    let names: Vec<&str> = names.filter(|name| *name != "bed").collect();
+    assert_eq!(
+        names.join(" "),
+        "demo listen send ping perf forward keygen web completions man bench lab help"
+    );
+}
+
+#[test]
+fn options_for_research_come_last() {
+    for command in ["demo", "listen", "send", "ping", "perf server", "perf client"] {
+        let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+        let help = help(&words, "100");
+        let is_heading = |line: &&str| line.ends_with(':') && !line.starts_with(' ');
+        let headings: Vec<&str> = help.lines().filter(is_heading).collect();
+        let last = headings
+            .iter()
+            .take_while(|heading| **heading != "Examples:")
+            .last();
+        assert_eq!(last, Some(&"Research and comparison:"), "{command}: {headings:?}");
+    }
+}
+
 /// Earlier names of options still work.
 #[test]
 #[cfg(target_os = "linux")]

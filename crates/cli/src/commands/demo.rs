@@ -94,9 +94,9 @@ pub(crate) struct DemoArgs {
     #[command(flatten)]
     schedule: Schedule,
     #[command(flatten)]
-    offer: Offer,
-    #[command(flatten)]
     pub(crate) observe: Observe,
+    #[command(flatten)]
+    offer: Offer,
 }
 
 fn length(text: &str) -> Result<Duration, String> {

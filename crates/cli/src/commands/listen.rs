@@ -64,9 +64,9 @@ pub(crate) struct ListenArgs {
     #[command(flatten)]
     persist: Persist,
     #[command(flatten)]
-    pub(crate) carry: Carry,
-    #[command(flatten)]
     pub(crate) observe: Observe,
+    #[command(flatten)]
+    pub(crate) carry: Carry,
 }
 
 /// State that all associations share.

@@ -81,9 +81,9 @@ struct ServerArgs {
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval_length)]
     interval: Duration,
     #[command(flatten)]
-    carry: Carry,
-    #[command(flatten)]
     observe: Observe,
+    #[command(flatten)]
+    carry: Carry,
 }
 
 const MESSAGES: &str = "Messages and directions";
@@ -154,9 +154,9 @@ struct ClientArgs {
     #[command(flatten)]
     schedule: Schedule,
     #[command(flatten)]
-    carry: Carry,
-    #[command(flatten)]
     observe: Observe,
+    #[command(flatten)]
+    carry: Carry,
 }
 
 fn run_length(text: &str) -> Result<Duration, String> {

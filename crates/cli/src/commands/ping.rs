@@ -70,9 +70,9 @@ pub(crate) struct PingArgs {
     #[command(flatten)]
     urgency: Urgency,
     #[command(flatten)]
-    pub(crate) carry: Carry,
-    #[command(flatten)]
     pub(crate) observe: Observe,
+    #[command(flatten)]
+    pub(crate) carry: Carry,
 }
 
 fn message_size(text: &str) -> Result<u64, String> {

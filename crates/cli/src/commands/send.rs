@@ -68,9 +68,9 @@ pub(crate) struct SendArgs {
     #[command(flatten)]
     persist: Persist,
     #[command(flatten)]
-    pub(crate) carry: Carry,
-    #[command(flatten)]
     pub(crate) observe: Observe,
+    #[command(flatten)]
+    pub(crate) carry: Carry,
 }
 
 /// How a file is split into messages.

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anabranch::{Association, Config, Endpoint, StreamId, Transport};
 use anabranch_bed::Side;
