@@ -342,14 +342,20 @@ impl Association {
     /// ([`Event::Reconfiguration`]). `None` when the
     /// association has ended and all events are read. Events that other methods report ([`Event::Established`], `Readable`,
     /// `Writable`, `Dry`, `Closed`) are not returned. The association keeps the last 16,384 events, and the first 64 KiB of
-    /// the peer's ERRORs. [`Association::stats`] also counts abandoned messages. Cancel safe.
+    /// the peer's ERRORs; [`Event::Missed`] says how many it dropped. [`Association::stats`] also counts abandoned messages. Cancel safe.
+    /// [`StreamHandle::next_event`](crate::StreamHandle::next_event) has the events of one stream.
     pub async fn next_event(&self) -> Option<Event> {
+        self.next_event_of(None).await
+    }
+
+    /// The next event of the association, or of a stream whose events a handle reads.
+    pub(crate) async fn next_event_of(&self, stream: Option<StreamId>) -> Option<Event> {
         loop {
             let mut changed = pin!(self.shared().changed.notified());
             changed.as_mut().enable();
             let (event, closed) = self
                 .shared()
-                .with(|state, _| (state.events.pop(), state.closed.is_some()));
+                .with(|state, _| (state.events.pop(stream), state.closed.is_some()));
             if event.is_some() || closed {
                 return event;
             }

@@ -439,6 +439,12 @@ impl Stream {
         self.runtime.block_on(self.inner.recv_part())
     }
 
+    /// As [`crate::StreamHandle::next_event`].
+    #[must_use]
+    pub fn next_event(&self) -> Option<Event> {
+        self.runtime.block_on(self.inner.next_event())
+    }
+
     /// As [`crate::StreamHandle::buffered_amount_low`].
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anabranch_proto::{
-    CloseReason, MessageId, MessagePart, Ppid, ReconfigurationError, Reliability, ResetDirection,
+    CloseReason, Event, MessageId, MessagePart, Ppid, ReconfigurationError, Reliability, ResetDirection,
     SchedulingError, SendOptions, StreamId, StreamItem, StreamSelection, StreamStats, Timestamp,
 };
 use bytes::Bytes;
@@ -61,6 +61,8 @@ pub struct StreamHandle {
     pub(crate) options: SendOptions,
     /// Set by the first call that receives; shared by the clones.
     reader: Arc<OnceLock<Reader>>,
+    /// Set by the first call that asks for events; shared by the clones.
+    events: Arc<OnceLock<EventReader>>,
     /// For the interfaces in `io`.
     receiving: Pending<Result<Option<Message>, RecvError>>,
     sending: Pending<Result<MessageId, SendError>>,
@@ -106,6 +108,32 @@ impl Drop for Reader {
     }
 }
 
+/// The events of the stream come to handles as long as this lives.
+struct EventReader {
+    association: Association,
+    id: StreamId,
+}
+
+impl EventReader {
+    fn new(association: &Association, id: StreamId) -> Self {
+        association.shared().with(|state, _| state.events.enter(id));
+        Self {
+            association: association.clone(),
+            id,
+        }
+    }
+}
+
+impl Drop for EventReader {
+    fn drop(&mut self) {
+        let id = self.id;
+        let shared = self.association.shared();
+        let _ = shared.try_with(|state, _| state.events.leave(id));
+        // A task that waits for the association's events may find them now.
+        shared.changed.notify_waiters();
+    }
+}
+
 impl Clone for StreamHandle {
     fn clone(&self) -> Self {
         Self {
@@ -113,6 +141,7 @@ impl Clone for StreamHandle {
             id: self.id,
             options: self.options,
             reader: Arc::clone(&self.reader),
+            events: Arc::clone(&self.events),
             receiving: None,
             sending: None,
             resetting: None,
@@ -137,6 +166,7 @@ impl Association {
             id: id.into(),
             options: SendOptions::default(),
             reader: Arc::default(),
+            events: Arc::default(),
             receiving: None,
             sending: None,
             resetting: None,
@@ -283,6 +313,29 @@ impl StreamHandle {
                 Some(notice) => notice.notified().await,
             }
         }
+    }
+
+    /// The next event of a message of this stream: it was abandoned, was not delivered, or, if its options ask for it, was acknowledged. `None`
+    /// when the association has ended and all events are read. From the first call on, the events of the stream come to its handles and no
+    /// longer to [`Association::next_event`]; this holds for events that wait already. [`Event::Missed`] says how many were dropped, because
+    /// nobody read them. Cancel safe.
+    ///
+    /// ```no_run
+    /// # async fn example(association: anabranch::Association) {
+    /// use anabranch::Event;
+    ///
+    /// let positions = association.stream(1);
+    /// while let Some(event) = positions.next_event().await {
+    ///     if let Event::Abandoned(position) = event {
+    ///         println!("position {} expired", position.context);
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub async fn next_event(&self) -> Option<Event> {
+        self.events
+            .get_or_init(|| EventReader::new(&self.association, self.id));
+        self.association.next_event_of(Some(self.id)).await
     }
 
     /// Counters of the outbound stream.

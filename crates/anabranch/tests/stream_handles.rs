@@ -77,6 +77,30 @@ async fn options_of_a_handle() {
     assert_eq!(urgent.id(), StreamId(6));
 }
 
+/// The runtime has one thread: messages that `try_send` accepted are not sent before the test awaits.
+#[tokio::test]
+async fn a_handle_has_the_events_of_its_stream() {
+    let pair = pair(Config::default()).await;
+    let [one, two] = [1, 2].map(|id| pair.ours.stream(id).lifetime(Duration::from_millis(1)));
+    let late = [&one, &two].map(|stream| stream.try_send("too late").unwrap());
+    std::thread::sleep(Duration::from_millis(20));
+    pair.ours.send(3, "in time").await.unwrap();
+    let Some(Event::Abandoned(message)) = within(60, one.next_event()).await else {
+        panic!("nothing else happens on the stream")
+    };
+    assert_eq!(message.message, late[0]);
+    let others = async {
+        loop {
+            if let Event::Abandoned(message) = pair.ours.next_event().await.expect("an event") {
+                return message.message;
+            }
+        }
+    };
+    assert_eq!(within(60, others).await, late[1]);
+    pair.ours.abort("enough");
+    assert_eq!(within(60, one.next_event()).await, None);
+}
+
 #[tokio::test]
 async fn streams_that_the_peer_opens_are_accepted() {
     let pair = pair(Config::default()).await;

@@ -79,6 +79,8 @@ pub enum Event {
     Reconfiguration(ReconfigurationEvent),
     /// The peer began a graceful shutdown and accepts no more messages (RFC 6458 §6.1.5).
     PeerShutdown,
+    /// The driver dropped so many events here, because the application did not read them. The core itself drops none.
+    Missed(u64),
     /// The association has ended (COMMUNICATION LOST or SHUTDOWN COMPLETE, RFC 9260 §11.2). It is the last event; `recv` still returns
     /// complete messages.
     Closed(CloseReason),
