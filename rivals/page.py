@@ -142,6 +142,14 @@ def share_tables(results):
                     yield title, ["in time in %", *(TABLES[group][link] for link in columns)], rows
 
 
+def before(results, samples, ours):
+    """The references with a higher mean than a setting of Anabranch, and by how many percentage points."""
+    if (ours, None) not in samples:
+        return ""
+    ahead = {name: sample.mean - samples[ours, None].mean for name, sample in samples.items() if results.stack(name[0]) in REFERENCES}
+    return ", ".join(f"{told(name)} by {points:.1f}" for name, points in ahead.items() if points > 0)
+
+
 def hard_tables(results):
     """A table for each kind of traffic on two paths, none of which is enough: the share in time, and the bytes on the wire."""
     for traffic in TRAFFIC:
@@ -160,6 +168,7 @@ def hard_tables(results):
             rows.append(row)
         if rows:
             rows += verdict_rows(results, traffic, columns, "alone")
+            rows += [[f"references before {ours}", *(before(results, samples[link], ours) for link in columns)] for ours in OURS]
             yield f"{traffic}: {TITLE_HARD}", ["in time in %; bytes for each useful byte", *(f"`{link}`" for link in columns)], rows
 
 
