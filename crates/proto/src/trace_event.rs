@@ -161,6 +161,21 @@ pub enum TraceKind {
         /// The copies that it needs.
         copies: u8,
     },
+    /// A message of several chunks with a deadline ([`crate::SendOptions::deadline`]) left, and may be followed by repair chunks.
+    RepairsPlanned {
+        /// The message.
+        message: MessageId,
+        /// The stream of the message.
+        stream: StreamId,
+        /// The chunks of the message.
+        fragments: usize,
+        /// The time until the deadline.
+        left: Duration,
+        /// The estimated probability, from 0 to 1, that one of its chunks and its retransmissions in time are lost.
+        failure: f64,
+        /// The repair chunks that it needs.
+        repairs: usize,
+    },
     /// An early copy is due and does not leave, or a chunk that needs copies gets none. Of the copies that are due, the first is reported, when
     /// its chunk or its reason changes.
     CopyWaits {
@@ -472,6 +487,7 @@ impl TraceKind {
             Self::SendingWaits { .. } => "sending_waits",
             Self::DataSent { .. } => "data_sent",
             Self::CopiesPlanned { .. } => "copies_planned",
+            Self::RepairsPlanned { .. } => "repairs_planned",
             Self::CopyWaits { .. } => "copy_waits",
             Self::ChunkLost { .. } => "chunk_lost",
             Self::LossSpurious { .. } => "loss_spurious",

@@ -433,6 +433,28 @@ fn events_of_game(link: LinkConfig, bytes: usize, seconds: u32) -> (Pair, Vec<Tr
 }
 
 #[test]
+fn the_repair_chunks_of_a_large_message_are_told() {
+    let (pair, events) = events_of_game(link_of_game(10_000_000, 5.0), 4_000, 10);
+    let mut all = 0;
+    for event in &events {
+        if let TraceKind::RepairsPlanned {
+            fragments,
+            left,
+            failure,
+            repairs,
+            ..
+        } = event.kind
+        {
+            assert!((0.0..=1.0).contains(&failure), "{failure}");
+            assert!(fragments == 3 && repairs <= fragments && left <= Duration::from_millis(60));
+            all += repairs as u64;
+        }
+    }
+    let sent = pair.association(Side::A).counters().repair_chunks;
+    assert!(sent > 0 && sent <= all, "{sent} of {all}");
+}
+
+#[test]
 fn the_estimate_and_each_copy_of_a_message_with_a_deadline_are_told() {
     let (mut pair, events) = events_of_game(link_of_game(2_000_000, 5.0), 200, 20);
     let mut planned: BTreeMap<u32, u8> = BTreeMap::new();

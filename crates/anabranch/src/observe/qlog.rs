@@ -266,6 +266,21 @@ fn fields(kind: &TraceKind) -> Value {
             "waited": waited.map(millis),
             "copy": copy,
         }),
+        TraceKind::RepairsPlanned {
+            message,
+            stream,
+            fragments,
+            left,
+            failure,
+            repairs,
+        } => json!({
+            "message": message.0,
+            "stream": stream.0,
+            "fragments": fragments,
+            "left": millis(*left),
+            "failure": failure,
+            "repairs": repairs,
+        }),
         TraceKind::CopiesPlanned {
             tsn,
             message,

@@ -28,6 +28,7 @@ impl fmt::Display for TraceKind {
             Self::SendingWaits { reason } => write!(f, "data waits: {}", reason.name()),
             Self::DataSent { .. } => self.write_data_sent(f),
             Self::CopiesPlanned { .. } => self.write_copies_planned(f),
+            Self::RepairsPlanned { .. } => self.write_repairs_planned(f),
             Self::CopyWaits { .. } => self.write_copy_waits(f),
             Self::ChunkLost { .. } => self.write_chunk_lost(f),
             Self::LossSpurious { tsn } => write!(f, "the loss of TSN {} was spurious", tsn.0),
@@ -122,6 +123,27 @@ impl TraceKind {
             Some(waited) => write!(f, ", {} after send", Millis(*waited)),
             None => Ok(()),
         }
+    }
+
+    fn write_repairs_planned(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::RepairsPlanned {
+            message,
+            stream,
+            fragments,
+            left,
+            failure,
+            repairs,
+        } = self
+        else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "message {} of stream {} has {} left: each of its {fragments} chunks fails with probability {failure:.4}, so {repairs} repair chunks",
+            message.0,
+            stream.0,
+            Millis(*left)
+        )
     }
 
     fn write_copies_planned(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

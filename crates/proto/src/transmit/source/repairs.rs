@@ -9,7 +9,7 @@ use crate::extension::deadline::{Chance, Loss, MayBeLate};
 use crate::extension::early_copies::spacing;
 use crate::extension::repair::{Fates, needed_repairs};
 use crate::path::{Load, PathId};
-use crate::trace_event::Blocked;
+use crate::trace_event::{Blocked, TraceKind};
 
 /// A message that is late with this probability needs no repair.
 const LATE: f64 = 0.5;
@@ -64,6 +64,15 @@ impl Sender {
         let of_repair = fates(&|chance| chance.loss);
         let acceptable = MayBeLate::of_million(cx.config.late_per_million).of_message();
         block.repairs.1 = needed_repairs(count, of_fragment, of_repair, acceptable);
+        let (message, stream, repairs) = (block.last.message, block.last.stream, block.repairs.1);
+        self.outstanding.journal.note(|| TraceKind::RepairsPlanned {
+            message,
+            stream,
+            fragments: count,
+            left,
+            failure: of_fragment.any,
+            repairs,
+        });
         if block.repairs.1 > 0 {
             let slack = left.saturating_sub(last.arrives + 2 * last.varies);
             let wait = spacing(last.round_trip, slack, 1).unwrap_or_default();
