@@ -176,8 +176,8 @@ pub enum TraceKind {
         /// The repair chunks that it needs.
         repairs: usize,
     },
-    /// An early copy is due and does not leave, or a chunk that needs copies gets none. Of the copies that are due, the first is reported, when
-    /// its chunk or its reason changes.
+    /// An early copy, or a repair chunk of the message that ends with this chunk, is due and does not leave; or a chunk that needs copies gets none.
+    /// Of the copies that are due, the first is reported, when its chunk or its reason changes.
     CopyWaits {
         /// The TSN of the chunk.
         tsn: Tsn,
@@ -457,7 +457,7 @@ pub enum CopyWait {
     Data,
     /// The state of the association or of the path allows no data.
     State,
-    /// The congestion window, or a tail loss probe, which goes first.
+    /// The congestion window; for a repair chunk also the peer's receive window; or a tail loss probe, which goes first.
     CongestionWindow,
     /// Data and copies take all that they may take of the path's rate.
     Room,

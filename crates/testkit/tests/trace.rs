@@ -446,7 +446,8 @@ fn the_repair_chunks_of_a_large_message_are_told() {
         } = event.kind
         {
             assert!((0.0..=1.0).contains(&failure), "{failure}");
-            assert!(fragments == 3 && repairs <= fragments && left <= Duration::from_millis(60));
+            assert!((3..=4).contains(&fragments) && repairs <= fragments);
+            assert!(left <= Duration::from_millis(60), "{left:?}");
             all += repairs as u64;
         }
     }

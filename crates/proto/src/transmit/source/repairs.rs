@@ -9,7 +9,7 @@ use crate::extension::deadline::{Chance, Loss, MayBeLate};
 use crate::extension::early_copies::spacing;
 use crate::extension::repair::{Fates, needed_repairs};
 use crate::path::{Load, PathId};
-use crate::trace_event::{Blocked, TraceKind};
+use crate::trace_event::{Blocked, CopyWait, TraceKind};
 
 /// A message that is late with this probability needs no repair.
 const LATE: f64 = 0.5;
@@ -85,26 +85,31 @@ impl Sender {
     /// The path of a packet that has only repair chunks: one is due, and no data leaves.
     pub(super) fn repairs_ask(&mut self, cx: &mut Cx<'_>) -> Option<PathId> {
         let (deadline, wire_len) = self.next_repair(cx)?;
-        let fragment = self
-            .repairs
-            .first(cx.now)
-            .map(|block| (block.last.stream, block.len()))?;
-        let (stream, len) = fragment;
+        let block = self.repairs.first(cx.now)?;
+        let (tsn, stream, len) = (block.tsn, block.last.stream, block.len());
+        let id = self.path_of_repair(cx, deadline, wire_len);
         let data_waits = self.outstanding.first_lost().is_some()
             || !self.queue.is_empty() && self.queue.next_class() <= self.queue.class(stream);
         let window = self.window.left(cx.paths.payload_in_flight());
-        if data_waits || !cx.may_send_data() || window < len || !self.outstanding.has_room() {
-            return None;
-        }
-        let id = self.path_of_repair(cx, deadline, wire_len);
         let path = cx.paths.path_mut(id);
-        match path.admits(cx.now, Load::Copies) {
-            Ok(()) => path.has_room_for_copy(cx.now, wire_len, false).ok().map(|()| id),
-            Err(blocked @ Blocked::Pacer(_)) => {
+        let admitted = if data_waits {
+            Err(CopyWait::Data)
+        } else if window < len || !self.outstanding.has_room() {
+            Err(CopyWait::of(Blocked::ReceiveWindow))
+        } else if let Err(blocked) = path.admits(cx.now, Load::Copies) {
+            if matches!(blocked, Blocked::Pacer(_)) {
                 self.blocked = blocked;
+            }
+            Err(CopyWait::of(blocked))
+        } else {
+            path.has_room_for_copy(cx.now, wire_len, false)
+        };
+        match admitted {
+            Ok(()) => cx.may_send_data().then_some(id),
+            Err(wait) => {
+                self.note_copy_waits(tsn, id, wait);
                 None
             }
-            Err(_) => None,
         }
     }
 
