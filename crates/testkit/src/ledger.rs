@@ -151,7 +151,7 @@ impl Ledger {
             return parcel;
         }
         let number = self.random.below(3);
-        let has_deadline = unordered && self.entries.len() % 2 == 0;
+        let has_deadline = unordered && self.entries.len().is_multiple_of(2);
         let reliability = match self.random.below(4) {
             0 => Reliability::Lifetime(Duration::from_millis(self.random.below(100))),
             1 => Reliability::Lifetime(Duration::from_millis(self.random.below(20_000))),
