@@ -245,6 +245,8 @@ fn two_timers_end_an_association_once() {
             .adjust_both(|config| {
                 config.retransmissions.path_max_retrans = path_max_retrans;
                 config.retransmissions.association_max_retrans = 4;
+                // Not before the last error.
+                config.shutdown_guard = None;
             })
             .connect();
         pair.run_ms(5000);
