@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::{
-    Config, Counters, Event, MultipathMode, RecoveryRules, SendOptions, StreamId, Timestamp,
+    Config, Counters, Event, MessageId, MultipathMode, RecoveryRules, SendOptions, StreamId, Timestamp,
 };
 use anabranch_testkit::fixture::{self, Fixture};
 use anabranch_testkit::{Setup, Side};
@@ -185,55 +185,80 @@ fn a_repair_chunk_counts_once() {
     assert_eq!(delivered(&mut fixture), [(7, message(7))]);
 }
 
-// A ← I-DATA 0 1, R 4;  A ← I-FORWARD-TSN 3 (0:u7);  A ← R 5
+// A ← I-DATA 0 1, R 4, or R 4 alone;  A ← I-FORWARD-TSN 3 (0:u7);  A ← R 5
 #[test]
 fn an_abandoned_message_is_not_repaired() {
-    let (mut fixture, first) = begin();
-    arrive(&mut fixture, first, 0, 7, &[0, 1, 4]);
-    let skipped = SkippedMessage {
-        stream: StreamId(0),
-        unordered: true,
-        mid: Mid(7),
-    };
-    let forward = IForwardTsn::new(first.plus(3), [skipped]);
-    fixture.script.send(&[Chunk::IForwardTsn(forward)]);
-    assert_eq!(fixture.script.association().stats().unread_bytes, 0);
-    arrive(&mut fixture, first, 0, 7, &[5]);
-    assert_eq!(delivered(&mut fixture), []);
-    assert_eq!(fixture.script.association().stats().unread_bytes, 0);
+    for places in [&[0, 1, 4][..], &[4]] {
+        let (mut fixture, first) = begin();
+        let held = |fixture: &Fixture| fixture.script.association().stats().unread_bytes;
+        arrive(&mut fixture, first, 0, 7, places);
+        assert!(held(&fixture) > 0);
+        let skipped = SkippedMessage {
+            stream: StreamId(0),
+            unordered: true,
+            mid: Mid(7),
+        };
+        let forward = IForwardTsn::new(first.plus(3), [skipped]);
+        fixture.script.send(&[Chunk::IForwardTsn(forward)]);
+        assert_eq!(held(&fixture), 0);
+        arrive(&mut fixture, first, 0, 7, &[5]);
+        assert_eq!((delivered(&mut fixture), held(&fixture)), (vec![], 0));
+    }
+}
+
+/// Sends a message of so many bytes with a deadline.
+fn send(fixture: &mut Fixture, len: usize) -> MessageId {
+    let options = SendOptions::default().deadline(90 * MS).confirm(true);
+    fixture.script.act(|association, now| {
+        association
+            .send(now, StreamId(0), vec![7; len].into(), options)
+            .expect("room")
+    })
+}
+
+/// A message is followed by repair chunks. All its fragments are acknowledged, and no repair chunk is. Returns how many chunks were sent, and how
+/// many of them are repair chunks.
+fn repair_chunks_are_lost(fixture: &mut Fixture) -> (u32, u32) {
+    // The round-trip time is known.
+    send(fixture, 10);
+    fixture.script.advance(50 * MS);
+    fixture.sack(1, &[]);
+    fixture.script.events();
+    let message = send(fixture, 4_000);
+    fixture.script.advance(40 * MS);
+    let (sent, counters) = (fixture.sent(), fixture.counters());
+    assert!(counters.repair_chunks > 0, "{sent:?}");
+    let (chunks, repairs) = (counters.data_chunks_sent as u32, counters.repair_chunks as u32);
+    fixture.sack(chunks - repairs, &[]);
+    let acknowledged = fixture.script.events();
+    assert!(
+        matches!(&acknowledged[..], [Event::Acknowledged(which)] if which.message == message),
+        "{acknowledged:?}"
+    );
+    (chunks, repairs)
+}
+
+#[test]
+fn an_end_does_not_tell_of_repair_chunks() {
+    let (mut fixture, _) = begin();
+    repair_chunks_are_lost(&mut fixture);
+    fixture
+        .script
+        .act(|association, now| association.abort(now, "enough".into()));
+    let events = fixture.script.events();
+    assert!(
+        !events.iter().any(|event| matches!(event, Event::Undelivered(_))),
+        "{events:?}"
+    );
 }
 
 /// A repair chunk is lost, abandoned or left over when the association ends, without any event, and I-FORWARD-TSN passes it without its message.
 #[test]
 fn a_repair_chunk_has_no_events_of_its_own() {
     let (mut fixture, _) = begin();
-    let send = |fixture: &mut Fixture, len: usize| {
-        let options = SendOptions::default().deadline(90 * MS).confirm(true);
-        fixture.script.act(|association, now| {
-            association
-                .send(now, StreamId(0), vec![7; len].into(), options)
-                .expect("room")
-        })
-    };
-    // The round-trip time is known.
+    let (chunks, repairs) = repair_chunks_are_lost(&mut fixture);
     send(&mut fixture, 10);
-    fixture.script.advance(50 * MS);
-    fixture.sack(1, &[]);
-    fixture.script.events();
-    let message = send(&mut fixture, 4_000);
-    fixture.script.advance(40 * MS);
-    let (sent, repairs) = (fixture.sent(), fixture.counters().repair_chunks);
-    assert!(repairs > 0, "{sent:?}");
-    let chunks = fixture.counters().data_chunks_sent as u32;
-    // All fragments arrive, and no repair chunk does.
-    fixture.sack(chunks - repairs as u32, &[]);
-    let acknowledged = fixture.script.events();
-    assert!(
-        matches!(&acknowledged[..], [Event::Acknowledged(which)] if which.message == message),
-        "{acknowledged:?}"
-    );
-    send(&mut fixture, 10);
-    fixture.sack(chunks - repairs as u32, &[(chunks, chunks)]);
+    fixture.sack(chunks - repairs, &[(chunks, chunks)]);
     fixture.script.advance(5_000 * MS);
     let forward = format!("I-FORWARD-TSN {} ()", chunks - 1);
     let sent = fixture.sent();
