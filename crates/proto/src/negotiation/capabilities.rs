@@ -153,16 +153,12 @@ impl Capabilities {
             self.has(Self::EXTENDED_FORWARD_TSN.with(Self::PARTIAL_RELIABILITY)) && !self.has(Self::ECA);
         let interleaves = self.has(Self::INTERLEAVING) && !extends;
         let settled = if !interleaves {
-            self.without(Self::INTERLEAVING.with(Self::I_FORWARD_TSN))
+            self.without(Self::INTERLEAVING.with(Self::I_FORWARD_TSN).with(Self::REPAIR))
         } else if self.has(Self::I_FORWARD_TSN) {
             self.with(Self::PARTIAL_RELIABILITY)
         } else {
             self.without(Self::PARTIAL_RELIABILITY.with(Self::SELECTIVE_FORWARD_TSN))
-        };
-        let settled = if settled.has(Self::I_FORWARD_TSN) {
-            settled
-        } else {
-            settled.without(Self::REPAIR)
+                .without(Self::REPAIR)
         };
         let authentic = self.has(Self::AUTHENTICATION) || self.has(Self::PROTECTION);
         let settled = if self.has(Self::DYNAMIC_ADDRESSES) && authentic {

@@ -93,11 +93,17 @@ impl Growing {
             self.beyond.insert(fsn, held);
         }
         self.load += added;
+        self.extend_run();
+        self.last = self.next().checked_sub(1);
+        added
+    }
+
+    /// Moves the fragments to `run` that continue it.
+    #[inline(always)]
+    fn extend_run(&mut self) {
         while let Some(held) = self.beyond.take_first(self.next()) {
             self.run.push_back(held);
         }
-        self.last = self.next().checked_sub(1);
-        added
     }
 
     /// Whether the application has read no part of it.
@@ -149,9 +155,7 @@ impl Growing {
         // Most messages have few fragments: the first needs no memory for others.
         self.run.reserve_exact(usize::from(self.run.is_empty()));
         self.run.push_back(held);
-        while let Some(held) = self.beyond.take_first(self.next()) {
-            self.run.push_back(held);
-        }
+        self.extend_run();
         Ok(fsn)
     }
 
