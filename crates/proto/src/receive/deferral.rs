@@ -1,5 +1,7 @@
 //! Owns data that waits for a reset of its stream (RFC 6525 §5.2.2, §5.2.4).
 
+use std::collections::BTreeMap;
+
 use super::fragment::Fragment;
 use crate::reconfiguration::StreamSelection;
 use crate::seq::ExtendedTsn;
@@ -12,15 +14,10 @@ pub(super) struct Deferral {
     /// Whether the last TSN before the reset may be higher than `last`: the peer has not answered an SSN/TSN Reset Request yet.
     pub(super) open: bool,
     pub(super) streams: StreamSelection,
-    pub(super) held: Vec<(ExtendedTsn, Fragment)>,
+    pub(super) held: BTreeMap<ExtendedTsn, Fragment>,
 }
 
 impl Deferral {
-    /// The data that waits.
-    pub(super) fn into_held(self) -> Vec<(ExtendedTsn, Fragment)> {
-        self.held
-    }
-
     /// Whether a notice of abandoned messages up to this TSN cannot be handled: it may be from before or after the reset, and messages
     /// that were not abandoned may wait here. The peer retransmits it.
     pub(super) fn refuses_notice(&self, tsn: ExtendedTsn) -> bool {
@@ -37,7 +34,7 @@ impl Deferral {
         if !waits {
             return Some(fragment);
         }
-        self.held.push((tsn, fragment));
+        self.held.insert(tsn, fragment);
         None
     }
 }

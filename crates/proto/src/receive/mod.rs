@@ -34,7 +34,7 @@ use bytes::Bytes;
 
 use crate::config::{BufferConfig, Config, SackConfig};
 use crate::message::{MessagePart, NextItem, StreamItem};
-use crate::seq::ExtendedTsn;
+use crate::seq::{ExtendedTsn, Run};
 use crate::time::Timestamp;
 use crate::trace_event::TraceKind;
 use ack_timing::Urgency;
@@ -130,13 +130,8 @@ impl Receiver {
         self.repaired = self.repaired();
         self.messages = Messages::Sequential(Sequential::new(&self.buffers));
         self.renegable.clear();
-        for (_, fragment) in self
-            .deferral
-            .take()
-            .into_iter()
-            .flat_map(|deferral| deferral.into_held())
-        {
-            self.window.release(Load::of(&fragment));
+        for fragment in self.take_held().values() {
+            self.window.release(Load::of(fragment));
         }
         self.inbound_streams = inbound_streams;
     }
@@ -305,6 +300,7 @@ impl Receiver {
                 Some(due) => fragment = due,
                 None => {
                     self.tracker.withhold(tsn);
+                    self.renegable.add(Run::of(tsn));
                     return Verdict::Accepted;
                 }
             }

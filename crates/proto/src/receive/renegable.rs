@@ -21,8 +21,9 @@ pub(super) enum Place {
     Fragment(Key, u64),
 }
 
-/// The renegable data: messages that were not delivered and of which no part was delivered. The structure finds the highest TSN, or the
-/// data of one gap ack block, without visiting all entries. If the receiver never reneges, the sets stay empty and cost nothing.
+/// The renegable data: messages that were not delivered and of which no part was delivered, and data that waits for a reset of its stream.
+/// The structure finds the highest TSN, or the data of one gap ack block, without visiting all entries. If the receiver never reneges, the
+/// sets stay empty and cost nothing.
 #[derive(Debug, Default)]
 pub(super) struct Renegable {
     pub(super) enabled: bool,

@@ -27,10 +27,14 @@ impl Receiver {
         }
     }
 
-    /// Drops the data with the highest TSN: a run of fragments, a message or, with interleaving, a single fragment. Returns its TSNs and
-    /// what it cost.
+    /// Drops the data with the highest TSN: a run of fragments, a message or, with interleaving or while it waits for a reset, a single
+    /// fragment. Returns its TSNs and what it cost.
     fn drop_highest(&mut self) -> Option<(Run, Load)> {
         let highest = self.renegable.tsns.last()?.last;
+        if let Some(fragment) = (self.deferral.as_mut()).and_then(|deferral| deferral.held.remove(&highest)) {
+            self.tracker.process(highest);
+            return Some((Run::of(highest), Load::of(&fragment)));
+        }
         if let Messages::Sequential(sequential) = &mut self.messages
             && let Some(run) = sequential.take_run(highest)
         {
@@ -69,10 +73,16 @@ impl Receiver {
             Messages::Interleaved(interleaved) => (None, Some(interleaved.renegable())),
         };
         let interleaved = interleaved.into_iter().flatten().map(|tsn| (tsn, tsn));
+        let deferred =
+            (self.deferral.iter()).flat_map(|deferral| deferral.held.keys().map(|tsn| (*tsn, *tsn)));
         let mut expected = Runs::default();
-        (sequential.into_iter().flatten().chain(interleaved))
-            .filter(|(first, _)| *first > cumulative)
-            .for_each(|(first, last)| expected.insert(Run { first, last }));
+        (sequential
+            .into_iter()
+            .flatten()
+            .chain(interleaved)
+            .chain(deferred))
+        .filter(|(first, _)| *first > cumulative)
+        .for_each(|(first, last)| expected.insert(Run { first, last }));
         assert!(
             self.renegable.tsns.iter().eq(expected.iter()),
             "{:?}, not {expected:?}",

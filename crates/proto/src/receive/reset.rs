@@ -1,12 +1,14 @@
 //! Resets of inbound streams and of the peer's TSNs (RFC 6525 §5.2.2, §5.2.4), and data that waits for them.
 
+use std::collections::BTreeMap;
+
 use anabranch_wire::{StreamId, Tsn};
 
 use super::deferral::Deferral;
 use super::load::Load;
 use super::{Fragment, Messages, Receiver, Verdict};
 use crate::reconfiguration::StreamSelection;
-use crate::seq::ExtendedTsn;
+use crate::seq::{ExtendedTsn, Run};
 
 /// Stream reconfiguration.
 impl Receiver {
@@ -39,7 +41,7 @@ impl Receiver {
             last,
             open,
             streams,
-            held: Vec::new(),
+            held: BTreeMap::new(),
         }));
     }
 
@@ -66,13 +68,9 @@ impl Receiver {
             return Ok(());
         };
         deferral.last = deferral.last.max(next - 1);
-        let (mut due, held) = deferral
-            .held
-            .into_iter()
-            .partition::<Vec<_>, _>(|(tsn, _)| *tsn < next);
-        deferral.held = held;
+        let held = deferral.held.split_off(&next);
+        let due = core::mem::replace(&mut deferral.held, held);
         self.deferral = Some(deferral);
-        due.sort_unstable_by_key(|(tsn, _)| *tsn);
         self.process(due)
     }
 
@@ -92,9 +90,9 @@ impl Receiver {
     /// Why the association must end.
     pub(crate) fn reset_association(&mut self, next: Tsn) -> Result<u64, &'static str> {
         let first_new = self.tracker.extend(next);
-        let held = self.take_held();
+        let mut old = self.take_held();
+        let new = old.split_off(&first_new);
         let before = self.tracker.cumulative();
-        let (old, new): (Vec<_>, Vec<_>) = held.into_iter().partition(|(tsn, _)| *tsn < first_new);
         self.process(old)?;
         self.tracker.continue_at(next);
         let jumped = self.tracker.cumulative() > before + u64::from(u16::MAX);
@@ -109,7 +107,8 @@ impl Receiver {
         self.reset_numbers(&StreamSelection::All);
         let first_message = self.next_message;
         if jumped {
-            for (_, fragment) in &new {
+            for (tsn, fragment) in &new {
+                self.renegable.remove(Run::of(*tsn));
                 self.window.release(Load::of(fragment));
             }
         } else {
@@ -128,11 +127,12 @@ impl Receiver {
         stream.0 < self.inbound_streams
     }
 
-    fn take_held(&mut self) -> Vec<(ExtendedTsn, Fragment)> {
-        let deferral = self.deferral.take();
-        let mut held = deferral.map(|deferral| deferral.into_held()).unwrap_or_default();
-        held.sort_unstable_by_key(|(tsn, _)| *tsn);
-        held
+    /// The data that waits, which waits no more.
+    pub(super) fn take_held(&mut self) -> BTreeMap<ExtendedTsn, Fragment> {
+        self.deferral
+            .take()
+            .map(|deferral| deferral.held)
+            .unwrap_or_default()
     }
 
     fn reset_numbers(&mut self, selection: &StreamSelection) {
@@ -150,9 +150,10 @@ impl Receiver {
         }
     }
 
-    fn process(&mut self, fragments: Vec<(ExtendedTsn, Fragment)>) -> Result<(), &'static str> {
+    fn process(&mut self, fragments: BTreeMap<ExtendedTsn, Fragment>) -> Result<(), &'static str> {
         for (tsn, fragment) in fragments {
             self.tracker.process(tsn);
+            self.renegable.remove(Run::of(tsn));
             if !fragment.beginning
                 && let (Messages::Sequential(sequential), mut out, _) = self.messages()
                 && sequential.is_orphan(tsn)

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 
 use anabranch_wire::Ppid;
-use anabranch_wire::chunk::Sack;
+use anabranch_wire::chunk::{GapAckBlock, Sack};
 use proptest::prelude::*;
 
 use super::*;
 use crate::config::{BufferConfig, Config};
 use crate::path_id::PathId;
+use crate::reconfiguration::StreamSelection;
 
 fn receiver(initial_tsn: u32, receive: u32) -> Receiver {
     let config = Config::default();
@@ -241,6 +242,66 @@ fn a_restart_keeps_what_can_be_read_and_drops_the_rest() {
         [(0, b"whole".to_vec()), (0, b"anew".to_vec())]
     );
     assert_eq!(receiver.unread_bytes(), 0);
+}
+
+/// An NR-SACK promises to keep non-renegable data, so a receiver that may renege promises that for no data that waits for a reset: after
+/// the reset it waits for data before it.
+#[test]
+fn data_that_waits_for_a_reset_is_renegable() {
+    let mut config = Config::default();
+    config.buffers.receive = 3_000;
+    config.buffers.growth = 1;
+    config.nr_sack.may_renege = true;
+    let mut receiver = Receiver::new(Tsn(1), 10, &config);
+    receiver.use_nr_sack();
+    let listed = |receiver: &mut Receiver| {
+        receiver.build_ack(1000, |ack| {
+            let ends = |blocks: &[GapAckBlock]| blocks.iter().map(|block| (block.start, block.end)).collect();
+            (ends(ack.renegable), ends(ack.nonrenegable))
+        })
+    };
+    let nothing: Vec<(u16, u16)> = Vec::new();
+    receiver.defer(
+        receiver.progress_to(Tsn(2)).0,
+        StreamSelection::Listed(vec![StreamId(3)]),
+    );
+    for tsn in [4, 5] {
+        assert_eq!(
+            receiver.on_fragment(fragment(tsn, 3, tsn - 3, "BE", &[0; 1100])),
+            Verdict::Accepted
+        );
+    }
+    assert_eq!(
+        listed(&mut receiver),
+        (vec![(4, 5)], nothing.clone()),
+        "while it waits"
+    );
+    assert_eq!(
+        receiver.on_fragment(fragment(1, 0, 0, "BE", &[0; 1100])),
+        Verdict::Accepted
+    );
+    assert_eq!(
+        listed(&mut receiver),
+        (vec![(3, 3)], nothing.clone()),
+        "the highest was dropped for TSN 1"
+    );
+    receiver.on_fragment(fragment(2, 0, 1, "BE", b"last"));
+    receiver
+        .reset_streams(&StreamSelection::Listed(vec![StreamId(3)]))
+        .unwrap();
+    assert_eq!(
+        listed(&mut receiver),
+        (vec![(2, 2)], nothing),
+        "it waits for TSN 3"
+    );
+    assert_eq!(read_all(&mut receiver).len(), 2);
+    receiver.on_fragment(fragment(3, 3, 0, "BE", b"first"));
+    receiver.on_fragment(fragment(5, 3, 2, "BE", b"third"));
+    let streams: Vec<_> = read_all(&mut receiver)
+        .into_iter()
+        .map(|(_, payload)| payload.len())
+        .collect();
+    assert_eq!((streams, receiver.unread_bytes()), (vec![5, 1100, 5], 0));
 }
 
 #[test]
