@@ -309,8 +309,11 @@ impl CongestionControl {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct BbrConfig {
     /// If true, losses alone do not reduce BBR's model of the path while the RTT is near its minimum, unless more than 15 % of a round
-    /// trip's packets are lost. For links that lose packets at random, such as radio links; it deviates from the draft. Default false. The
+    /// trip's packets are lost beyond the path's own share (see below). For links that lose packets at random, such as radio links; it deviates from the draft. Default false. The
     /// RTT is near its minimum if it is at most 1.25 times the minimum plus 5 ms. T3-rtx and CE marks count as in the draft.
+    ///
+    /// The path's own share is the least share of losses in the last four periods of at least 100 packets and 8 round trips in which there
+    /// was no queue (the mean RTT was at most 17/16 of the minimum plus 1 ms), and at most 25 %.
     ///
     /// If the queue of the bottleneck holds less than a quarter of the minimum RTT plus 5 ms, the RTT never rises above that limit. There
     /// BBR with this setting loses more packets than the draft allows, and takes a larger share than other flows.

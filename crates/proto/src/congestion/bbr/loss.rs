@@ -13,8 +13,8 @@ const LOSS_THRESHOLD: f64 = 0.02;
 const BETA: f64 = 0.7;
 
 /// [`crate::controller::BbrConfig::tolerate_random_loss`]: the largest share of lost packets that counts as random while the RTT is
-/// near its minimum. A loss rate of 5 % shows this share in a round of 33 packets once in 40 rounds. A probe at 1.25 times the rate of
-/// a bottleneck without a queue loses 20 %.
+/// near its minimum, beyond the share that the path loses in any case ([`super::random_loss`]). A loss rate of 5 % shows this share in a
+/// round of 33 packets once in 40 rounds. A probe at 1.25 times the rate of a bottleneck without a queue loses 20 %.
 const RANDOM_LOSS: f64 = 0.15;
 /// The RTT is near its minimum if it exceeds the minimum by no more than the minimum divided by this, and [`RTT_NOISE`]. The loss of a
 /// packet that met a longer queue sets `inflight_longterm` to 1.25 BDP or more, which with the headroom of 15 % still holds the BDP.
@@ -48,21 +48,30 @@ impl Bbr {
 
     /// The latest RTT decides, not the minimum of the round: a probe for bandwidth fills an empty queue within a round.
     fn is_near_min_rtt(&self) -> bool {
-        let known = self.min_rtt.get();
-        let least = self
-            .least_rtt
-            .map_or(known, |least| known.map(|min| min.min(least)));
+        let least = self.least_known_rtt();
         let near = |least: Duration| least.saturating_add(least / NEAR_MINIMUM + RTT_NOISE);
         self.latest_rtt
             .zip(least)
             .is_some_and(|(latest, least)| latest <= near(least))
     }
 
+    fn least_known_rtt(&self) -> Option<Duration> {
+        let known = self.min_rtt.get();
+        self.least_rtt
+            .map_or(known, |least| known.map(|min| min.min(least)))
+    }
+
+    pub(super) fn follow_random_loss(&mut self, sample: &Sample) {
+        self.random_loss.on_delivered(sample.newly_acked, sample.rtt);
+        let least = self.least_known_rtt();
+        self.random_loss.end_period(self.rounds.count, self.packet, least);
+    }
+
     /// `IsInflightTooHigh`. Decision: the loss of a single `packet` never exceeds the threshold. With fewer than 50 packets in flight it
     /// would be more than 2 %, but no smaller loss can occur there, so a path with a loss rate of 1 % would end most of its probes.
     pub(super) fn is_loss_too_high(&self, lost: f64, tx_in_flight: f64, packet: f64) -> bool {
         let threshold = if self.tolerates_loss() {
-            RANDOM_LOSS
+            RANDOM_LOSS + self.random_loss.share()
         } else {
             LOSS_THRESHOLD
         };

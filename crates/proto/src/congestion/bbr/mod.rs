@@ -19,6 +19,7 @@ mod model;
 mod probe;
 mod probe_bw;
 mod probe_rtt;
+mod random_loss;
 mod sample;
 mod startup;
 mod state;
@@ -33,6 +34,7 @@ use self::losses::Losses;
 use self::min_rtt::MinRtt;
 use self::model::{Model, Rounds};
 use self::probe::Probe;
+use self::random_loss::RandomLoss;
 use self::sample::{LARGEST, Sample};
 use self::state::State;
 use self::window::Control;
@@ -67,6 +69,7 @@ pub(crate) struct Bbr {
     probe: Probe,
     min_rtt: MinRtt,
     losses: Losses,
+    random_loss: RandomLoss,
 }
 
 impl Bbr {
@@ -93,6 +96,7 @@ impl Bbr {
             probe: Probe::default(),
             min_rtt: MinRtt::default(),
             losses: Losses::default(),
+            random_loss: RandomLoss::default(),
         }
     }
 
@@ -166,6 +170,7 @@ impl Controller for Bbr {
 
     fn on_lost(&mut self, lost: &LostPacket) {
         self.min_rtt.on_lost(lost.bytes as u64);
+        self.random_loss.on_lost(lost.bytes as f64);
         self.handle_lost_packet(lost);
     }
 
@@ -176,6 +181,7 @@ impl Controller for Bbr {
         if report.acked > 0 {
             self.update_model_and_state(report.now, &sample);
             self.update_control_parameters(report, &sample);
+            self.follow_random_loss(&sample);
         }
         self.latest_rtt = sample.rtt.or(self.latest_rtt);
     }

@@ -125,6 +125,43 @@ fn tolerates_random_loss_if_asked() {
     assert!(goodput > 40.0, "{goodput} Mbit/s");
 }
 
+/// A path that loses a fifth of all packets is used, because these losses do not depend on what is sent.
+#[test]
+fn learns_what_a_path_loses_in_any_case() {
+    let every = Duration::from_millis(3);
+    for seed in 1..=3 {
+        let mut bed = bed(
+            Link::new(10, 40, 100).with_loss(0.2),
+            seed,
+            true,
+            Source::Every(every),
+        );
+        bed.run_until(second(60));
+        let sent = bed.flows[0].sent_packets;
+        assert!(
+            sent > 9_000,
+            "{sent} packets of 20,000, and 5,500 if all losses beyond 15 % are taken for congestion"
+        );
+    }
+}
+
+/// Flows that lose packets because they are too many have a queue, so none of them takes the losses for random beyond the fixed limit.
+#[test]
+fn losses_of_many_flows_are_not_random() {
+    for flows in [2, 8] {
+        let each = (0..flows).map(|no| (Bbr::new(&new_path(no), config(true)), Source::Bulk(second(no))));
+        let mut bed = Bottleneck::new(Link::new(10, 40, 10), 1, each);
+        bed.run_until(second(60));
+        let lost: u64 = bed.flows.iter().map(|flow| flow.lost_packets).sum();
+        let sent: u64 = bed.flows.iter().map(|flow| flow.sent_packets).sum();
+        let share = lost as f64 / sent as f64;
+        assert!(share < 0.15, "{flows} flows: {share} lost");
+        for flow in &bed.flows {
+            assert_eq!(flow.control.random_loss.share(), 0.0, "{flows} flows");
+        }
+    }
+}
+
 #[test]
 fn losses_of_a_short_queue_stay_few() {
     for tolerate in [false, true] {
