@@ -36,6 +36,21 @@ pub enum KeyFileError {
     Random,
 }
 
+/// Why a key log cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyLogError {
+    /// A line of a key is malformed.
+    #[error("line {line} is no key: the line was changed or cut off")]
+    Line {
+        /// The number of the line, from 1.
+        line: usize,
+    },
+    /// There are no keys in the text.
+    #[error("there is no key (a line that begins with SCTP_DTLS_CHUNK) in the file")]
+    Empty,
+}
+
 /// Why the settings cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

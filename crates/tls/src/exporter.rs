@@ -39,22 +39,42 @@ pub fn exporter_context(sender: KeyRole, kind: KeyKind, agreement: &Agreement) -
     .concat()
 }
 
-/// The key with which the TLS role `sender` of a finished handshake sends.
-pub(crate) fn export(connection: &Connection, sender: KeyRole, agreement: &Agreement) -> Option<DtlsKey> {
+/// The secrets of one direction and one epoch, wiped when they are dropped.
+pub(crate) struct Material {
+    pub(crate) suite: Suite,
+    /// The key of the AEAD.
+    pub(crate) key: Zeroizing<Vec<u8>>,
+    /// The key for sequence numbers.
+    pub(crate) sn_key: Zeroizing<Vec<u8>>,
+    /// The initialization vector.
+    pub(crate) iv: Zeroizing<[u8; IV_LEN]>,
+}
+
+impl Material {
+    pub(crate) fn key(&self) -> Option<DtlsKey> {
+        DtlsKey::new(self.suite, &self.key, &self.sn_key, *self.iv)
+    }
+}
+
+/// The secrets with which the TLS role `sender` of a finished handshake sends.
+pub(crate) fn export(connection: &Connection, sender: KeyRole, agreement: &Agreement) -> Option<Material> {
     let suite = Suite::of(connection.negotiated_cipher_suite()?)?;
     let get = |kind, len| {
         let context = exporter_context(sender, kind, agreement);
-        let output = Zeroizing::new(vec![0; len]);
-        let mut output = output;
+        let mut output = Zeroizing::new(vec![0; len]);
         connection
             .export_keying_material(&mut output[..], LABEL, Some(&context))
             .ok()?;
         Some(output)
     };
-    let key = get(KeyKind::Key, suite.key_len())?;
-    let sn_key = get(KeyKind::SequenceNumber, suite.key_len())?;
-    let iv = get(KeyKind::Iv, IV_LEN)?;
-    DtlsKey::new(suite, &key, &sn_key, iv[..].try_into().ok()?)
+    let mut iv = Zeroizing::new([0; IV_LEN]);
+    iv.copy_from_slice(&get(KeyKind::Iv, IV_LEN)?);
+    Some(Material {
+        suite,
+        key: get(KeyKind::Key, suite.key_len())?,
+        sn_key: get(KeyKind::SequenceNumber, suite.key_len())?,
+        iv,
+    })
 }
 
 #[cfg(test)]
@@ -183,7 +203,7 @@ mod tests {
         let identity = Identity::from_key(&SecretKey::generate().unwrap()).unwrap();
         let settings = TlsSettings::new(&identity, &Trust::accept_anybody_even_an_attacker()).unwrap();
         let log = Arc::new(Log::default());
-        let settings = settings.with_key_log(log.clone());
+        let settings = settings.with_tls_log(log.clone());
         let (mut client, mut server) = (settings.connect().unwrap(), settings.accept().unwrap());
         for _ in 0..4 {
             let pass = |from: &mut Connection, to: &mut Connection| {
@@ -232,6 +252,7 @@ mod tests {
                 sender,
                 &agreement,
             )
+            .and_then(|material| material.key())
             .unwrap();
             let ours = export(
                 if sender == KeyRole::Client {
@@ -242,6 +263,7 @@ mod tests {
                 sender,
                 &agreement,
             )
+            .and_then(|material| material.key())
             .unwrap();
             let mut content = *b"chunks";
             let tag = ours.seal(7, [40, 0, 7], &mut content).unwrap();

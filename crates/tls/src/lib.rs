@@ -7,11 +7,13 @@
 //! Both endpoints show who they are: [`Identity`] is a certificate with its key, or a key pair alone (raw public keys, RFC 7250). [`Trust`]
 //! says which peers are accepted.
 
+mod decryptor;
 mod error;
 mod exporter;
 mod fingerprint;
 mod identity;
 mod key_file;
+mod key_log;
 mod known_keys;
 mod manager;
 mod message;
@@ -22,11 +24,13 @@ mod suite;
 mod trust;
 mod verifier;
 
-pub use error::{IdentityError, KeyFileError, SettingsError};
+pub use decryptor::{Decryptor, Opened};
+pub use error::{IdentityError, KeyFileError, KeyLogError, SettingsError};
 pub use exporter::{KeyKind, exporter_context};
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use identity::Identity;
 pub use key_file::{PublicKey, SecretKey, read_public_keys};
+pub use key_log::{KeyLog, LoggedKey, read_key_log};
 pub use manager::{Action, KeyManagement};
 pub use peer::PeerIdentity;
 pub use record::DtlsKey;

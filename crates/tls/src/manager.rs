@@ -11,6 +11,7 @@ use rustls::Connection;
 
 use crate::METHOD;
 use crate::exporter::export;
+use crate::key_log::LoggedKey;
 use crate::message::{Message, is_client_hello};
 use crate::peer::PeerIdentity;
 use crate::settings::TlsSettings;
@@ -321,10 +322,15 @@ impl KeyManagement {
             self.fail("the peer showed another certificate than before");
             return;
         }
-        let keys = (
-            export(&handshake.tls, role.other(), &self.agreement),
-            export(&handshake.tls, role, &self.agreement),
-        );
+        let get = |sender| {
+            let material = export(&handshake.tls, sender, &self.agreement)?;
+            let key = material.key();
+            if let Some(log) = self.settings.log() {
+                log.log(&LoggedKey::new(&self.agreement, sender, epoch, material));
+            }
+            key
+        };
+        let keys = (get(role.other()), get(role));
         let (Some(receiving), Some(sending)) = keys else {
             self.fail("no keys can be exported");
             return;

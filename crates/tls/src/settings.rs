@@ -13,6 +13,7 @@ use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
 
 use crate::error::SettingsError;
 use crate::identity::{Identity, provider};
+use crate::key_log::KeyLog;
 use crate::known_keys::KnownKeys;
 use crate::trust::Trust;
 use crate::verifier::PeerVerifier;
@@ -26,6 +27,7 @@ pub struct TlsSettings {
     /// Of an endpoint whose peers are known by public keys.
     guard: Option<Arc<KnownKeys>>,
     rekey_after: Duration,
+    key_log: Option<Arc<dyn KeyLog>>,
 }
 
 impl TlsSettings {
@@ -74,6 +76,7 @@ impl TlsSettings {
                 .zip(trust.keys())
                 .map(|(own, peers)| Arc::new(KnownKeys::new(own, peers))),
             rekey_after: Duration::from_secs(3600),
+            key_log: None,
         })
     }
 
@@ -91,9 +94,23 @@ impl TlsSettings {
         self.guard.clone().map(|guard| guard as _)
     }
 
-    /// Logs the secrets of handshakes.
+    /// Gives the keys of all associations to this log, so that captures can be decrypted ([`crate::Decryptor`]). By default, no key leaves
+    /// the memory of the process. Whoever has a key log can read the messages of its associations.
+    #[must_use]
+    pub fn key_log(self, log: Arc<dyn KeyLog>) -> Self {
+        Self {
+            key_log: Some(log),
+            ..self
+        }
+    }
+
+    pub(crate) fn log(&self) -> Option<&dyn KeyLog> {
+        self.key_log.as_deref()
+    }
+
+    /// Logs the secrets of TLS handshakes.
     #[cfg(test)]
-    pub(crate) fn with_key_log(mut self, log: Arc<dyn rustls::KeyLog>) -> Self {
+    pub(crate) fn with_tls_log(mut self, log: Arc<dyn rustls::KeyLog>) -> Self {
         Arc::make_mut(&mut self.client).key_log = log;
         self
     }

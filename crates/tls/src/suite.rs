@@ -25,6 +25,21 @@ impl Suite {
         }
     }
 
+    /// The name in the registry of TLS cipher suites (IANA).
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Aes128Gcm => "TLS_AES_128_GCM_SHA256",
+            Self::Aes256Gcm => "TLS_AES_256_GCM_SHA384",
+            Self::ChaCha20Poly1305 => "TLS_CHACHA20_POLY1305_SHA256",
+        }
+    }
+
+    /// The suite with this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let all = [Self::Aes128Gcm, Self::Aes256Gcm, Self::ChaCha20Poly1305];
+        all.into_iter().find(|suite| suite.name() == name)
+    }
+
     /// Bytes of the key, and of the key for sequence numbers.
     #[must_use]
     pub const fn key_len(self) -> usize {
