@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::authentication::warn_if_readable;
 use crate::failure::Failure;
+use crate::key_log::log_keys;
 
 const HEADING: &str = "Encryption";
 
@@ -50,6 +51,10 @@ pub(crate) struct Encrypt {
     /// With --tls: accept peers with the public keys in this file, one on each line
     #[arg(long, help_heading = HEADING, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls", conflicts_with = "cert")]
     allow: Vec<PathBuf>,
+    /// With --tls: append the keys to this file, for `anabranch decrypt`. Whoever has the file can read the messages [default: the
+    /// file in the environment variable SSLKEYLOGFILE, else none]
+    #[arg(long, help_heading = HEADING, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls")]
+    key_log: Option<PathBuf>,
 }
 
 /// An endpoint's encryption, with its certificate or key.
@@ -108,6 +113,7 @@ impl Encrypt {
         warn_if_readable(key);
         let settings = TlsSettings::new(&identity, &self.trust(host)?);
         let settings = settings.map_err(|error| Failure::new(format!("--tls: {error}")))?;
+        let settings = log_keys(settings, self.key_log.as_deref())?;
         Ok(Encryption::Tls(settings, identity))
     }
 

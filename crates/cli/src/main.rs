@@ -1,7 +1,8 @@
 //! The `anabranch` command: SCTP over UDP or raw IP from a shell.
 //!
 //! `demo` shows the protocol at work on one machine. `listen`, `send` and `ping` transfer messages between two machines, and `perf` measures
-//! the path between them. `forward` carries the ports of other programs. `web` shows data channels in a browser. `completions` and `man` write
+//! the path between them. `forward` carries the ports of other programs. `decrypt` shows
+//! the packets of encrypted associations. `web` shows data channels in a browser. `completions` and `man` write
 //! the files that a package installs. `bench` measures the stack on this machine, `bed` runs programs on an emulated network, and `lab` the
 //! experiments of the papers. This file has the command line, in the order in which users need the commands; each has its file in `commands`.
 
@@ -14,6 +15,7 @@ mod delays;
 mod encryption;
 mod failure;
 mod interrupt;
+mod key_log;
 mod lines;
 mod local;
 mod local_address;
@@ -38,7 +40,9 @@ use clap::{Parser, Subcommand};
 
 #[cfg(target_os = "linux")]
 use crate::commands::bed;
-use crate::commands::{bench, completions, demo, forward, keygen, lab, listen, man, perf, ping, send, web};
+use crate::commands::{
+    bench, completions, decrypt, demo, forward, keygen, lab, listen, man, perf, ping, send, web,
+};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::Observe;
@@ -88,6 +92,8 @@ enum Command {
     Forward(forward::ForwardArgs),
     /// Make a key pair for --tls
     Keygen(keygen::KeygenArgs),
+    /// Decrypt a capture of associations with --tls, with the keys that --key-log wrote
+    Decrypt(decrypt::DecryptArgs),
     /// Serve a page that compares messages that are reliable, expire or have a deadline in a visitor's browser
     Web(web::WebArgs),
     /// Print a script with which a shell completes this command's options
@@ -118,7 +124,7 @@ impl Command {
             Self::Forward(args) => args.observe(),
             #[cfg(target_os = "linux")]
             Self::Bed(args) => args.observe(),
-            Self::Keygen(_) | Self::Completions(_) | Self::Man(_) => return None,
+            Self::Keygen(_) | Self::Decrypt(_) | Self::Completions(_) | Self::Man(_) => return None,
         };
         Some(observe)
     }
@@ -137,6 +143,7 @@ impl Command {
             #[cfg(target_os = "linux")]
             Self::Bed(args) => bed::run(args, interrupt).await,
             Self::Keygen(args) => keygen::run(&args),
+            Self::Decrypt(args) => decrypt::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),
         }
@@ -153,7 +160,10 @@ fn main() -> ExitCode {
             }
             output
         }
-        None => Output::Text,
+        None => match &command {
+            Command::Decrypt(args) => args.output(),
+            _ => Output::Text,
+        },
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

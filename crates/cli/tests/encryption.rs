@@ -240,6 +240,139 @@ fn key_pairs_encrypt_every_path() {
     );
 }
 
+/// The text of the messages is in the decrypted capture, and without the keys of its run it is in none.
+#[test]
+fn a_capture_is_decrypted_with_its_key_log_alone() {
+    let directory = directory("decrypt");
+    let [server, client] = ["server", "client"].map(|name| key_pair(&directory, name));
+    let file = |name: &str| directory.join(name).to_str().unwrap().to_owned();
+    let (listener, _) = listening_with_tls(&["--key", &server[0], "--allow", &client[1]]);
+    let send = |log: &str, capture: &str, text: &str| {
+        let source = file("source");
+        std::fs::write(&source, format!("{text} is confidential")).unwrap();
+        let (log, capture) = (file(log), file(capture));
+        let mut args = vec![
+            "send",
+            "127.0.0.1",
+            &source,
+            "--json",
+            "--tls",
+            "--key",
+            &client[0],
+        ];
+        args.extend(["--peer", &server[1], "--udp-port", &listener.udp_port]);
+        args.extend(["--key-log", &log, "--pcap", &capture]);
+        let sent = run(&args);
+        assert!(sent.status.success(), "{}", crate::text(&sent.stderr));
+        let told = crate::text(&sent.stderr);
+        assert!(
+            told.contains("can read the messages") && told.contains(&log),
+            "{told}"
+        );
+        (log, capture)
+    };
+    let has = |path: &str, part: &str| {
+        let bytes = std::fs::read(path).unwrap();
+        bytes.windows(part.len()).any(|window| window == part.as_bytes())
+    };
+    let (keys, capture) = send("keys", "capture.pcapng", "apple");
+    let (others, _) = send("others", "other.pcapng", "orange");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(&keys).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    let output = file("clear.pcapng");
+    let decrypt = |log: &str| {
+        run(&[
+            "decrypt",
+            &capture,
+            "--key-log",
+            log,
+            "--output",
+            &output,
+            "--json",
+        ])
+    };
+    assert!(!has(&capture, "apple is confidential"));
+    let done = decrypt(&keys);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert!(has(&output, "apple is confidential"));
+    let told = records(&text(&done.stdout));
+    let counts = event(&told, "decrypted");
+    let count = |name: &str| counts[name].as_u64().unwrap();
+    assert!(count("decrypted") > 0 && count("not_encrypted") >= 4, "{counts}");
+    assert_eq!((count("no_key"), count("not_authentic")), (0, 0), "{counts}");
+    // The keys of another run.
+    let refused = decrypt(&others);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(!has(&output, "apple is confidential"));
+    let told = records(&text(&refused.stdout));
+    assert_eq!(event(&told, "decrypted")["decrypted"], 0);
+    let why = text(&refused.stderr);
+    assert!(
+        why.contains("none of its keys decrypts") && why.contains(&others),
+        "{why}"
+    );
+    assert_eq!(std::fs::read(&output).unwrap(), std::fs::read(&capture).unwrap());
+    // A log of two runs is the longer for it, and as good.
+    let both = std::fs::read_to_string(&others).unwrap() + &std::fs::read_to_string(&keys).unwrap();
+    std::fs::write(&others, both).unwrap();
+    assert!(decrypt(&others).status.success());
+    assert!(has(&output, "apple is confidential"));
+}
+
+#[test]
+fn mistakes_with_key_logs_name_the_file() {
+    let directory = directory("key-log-mistakes");
+    let file = |name: &str, content: &str| {
+        let path = directory.join(name).to_str().unwrap().to_owned();
+        std::fs::write(&path, content).unwrap();
+        path
+    };
+    let (empty, log) = (file("empty", ""), format!("SCTP_DTLS_CHUNK {}", "00".repeat(8)));
+    let cut = file("cut", &log);
+    let (key, iv) = ("00".repeat(16), "00".repeat(12));
+    let log = file(
+        "log",
+        &format!("{log} client 3 TLS_AES_128_GCM_SHA256 {key} {key} {iv}\n"),
+    );
+    let pcap = file("tcpdump", "");
+    std::fs::write(&pcap, [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0]).unwrap();
+    let output = directory.join("out").to_str().unwrap().to_owned();
+    let [key, public] = key_pair(&directory, "own");
+    let decrypt = |capture: &str, log: &str, output: &str, part: &str| {
+        refuses(&[(&["decrypt", capture, "--key-log", log, "--output", output], part)]);
+    };
+    decrypt(&empty, "/nowhere/log", &output, "--key-log /nowhere/log");
+    decrypt(&empty, &empty, &output, "there is no key");
+    decrypt(&empty, &cut, &output, "line 1 is no key");
+    decrypt("/nowhere/capture", &log, &output, "cannot read /nowhere/capture");
+    decrypt(&empty, &log, &output, "no capture in the pcapng format");
+    decrypt(&pcap, &log, &output, "editcap");
+    decrypt(&pcap, &log, "/nowhere/out", "--output: cannot write /nowhere/out");
+    decrypt(&pcap, &log, &pcap, "this is the capture");
+    decrypt(&pcap, &log, &log, "this is the key log");
+    refuses(&[
+        (&["ping", "127.0.0.1", "--key-log", &log], "--tls"),
+        (
+            &[
+                "ping",
+                "127.0.0.1",
+                "--tls",
+                "--key",
+                &key,
+                "--peer",
+                &public,
+                "--key-log",
+                "/nowhere/log",
+            ],
+            "--key-log: cannot write /nowhere/log",
+        ),
+    ]);
+}
+
 #[test]
 fn certificates_of_an_authority_have_names() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tls/tests/certificates/");

@@ -95,6 +95,7 @@ fn every_help_begins_with_the_three_most_used_options() {
         ("ping", "count size interval"),
         ("perf server", "udp-port one-off interval"),
         ("perf client", "time size rate"),
+        ("decrypt", "key-log output json"),
         ("bench", "size udp mib"),
         ("forward server", "allow-to allow-listen udp-port"),
         ("forward client", "udp tcp path"),
@@ -123,7 +124,7 @@ fn the_commands_come_in_the_order_of_a_users_day() {
     let names: Vec<&str> = names.filter(|name| *name != "bed").collect();
     assert_eq!(
         names.join(" "),
-        "demo listen send ping perf forward keygen web completions man bench lab help"
+        "demo listen send ping perf forward keygen decrypt web completions man bench lab help"
     );
 }
 

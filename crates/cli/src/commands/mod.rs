@@ -4,6 +4,7 @@
 pub(crate) mod bed;
 pub(crate) mod bench;
 pub(crate) mod completions;
+pub(crate) mod decrypt;
 pub(crate) mod demo;
 pub(crate) mod forward;
 pub(crate) mod keygen;
