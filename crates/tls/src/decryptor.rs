@@ -134,7 +134,7 @@ impl Found {
                 return Ok(content);
             }
         }
-        if self.failures >= TRIES && self.failures % SELDOM != 0 {
+        if self.failures >= TRIES && !self.failures.is_multiple_of(SELDOM) {
             return Err(refused);
         }
         let free = keys

@@ -75,7 +75,7 @@ impl LoggedKey {
         self.material.key()
     }
 
-    /// The line of the key, without its end: label, association, sender, epoch, cipher suite, key, key for sequence numbers, and
+    /// The line of the key, without its end: label, association, sender (its role from set-up), epoch, cipher suite, key, key for sequence numbers, and
     /// initialization vector. The association has the tie breakers of the client and of the server, which INIT and INIT ACK show; bytes
     /// are hexadecimal.
     #[must_use]

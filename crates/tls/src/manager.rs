@@ -326,6 +326,9 @@ impl KeyManagement {
             let material = export(&handshake.tls, sender, &self.agreement)?;
             let key = material.key();
             if let Some(log) = self.settings.log() {
+                // A rekeying may turn the roles of TLS round; a log names the same endpoint by the same word.
+                let own = self.agreement.role;
+                let sender = if sender == role { own } else { own.other() };
                 log.log(&LoggedKey::new(&self.agreement, sender, epoch, material));
             }
             key

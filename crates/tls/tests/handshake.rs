@@ -1,11 +1,13 @@
 //! Two key managements that exchange messages, without SCTP between them: who is accepted, rekeying, attacks on the handshake.
 
 use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_proto::{Agreement, KeyRole, KeyUsage, RecordKey, Timestamp};
 use anabranch_tls::{
-    Action, Fingerprint, Identity, KeyManagement, PeerIdentity, SecretKey, TlsSettings, Trust,
+    Action, Fingerprint, Identity, KeyLog, KeyManagement, LoggedKey, PeerIdentity, SecretKey, TlsSettings,
+    Trust, read_key_log,
 };
 use bytes::Bytes;
 
@@ -386,4 +388,100 @@ fn protection_is_not_believed_in_clear() {
     }
     ends[0].take(at(0), &(Bytes::from_static(b"\x83\x01"), false));
     assert!(ends[0].failed.is_some() && !ends[0].required && ends[0].sending.is_none());
+}
+
+/// A rekeying by which another certificate or key takes the place of the peer's is refused, although a new association with it would be
+/// accepted, and whichever end begins the rekeying.
+#[test]
+fn a_rekeying_with_another_identity_is_refused() {
+    let keys = [(); 3].map(|()| SecretKey::generate().unwrap());
+    let by_key = |own: usize| {
+        let trust = Trust::public_keys(keys.iter().map(SecretKey::public).collect::<Vec<_>>());
+        TlsSettings::new(&Identity::from_key(&keys[own]).unwrap(), &trust).unwrap()
+    };
+    for [alice, bob, other] in [
+        [
+            by_authority(ALICE, None),
+            by_authority(BOB, None),
+            by_authority(BOB, None),
+        ],
+        [by_key(0), by_key(1), by_key(2)],
+    ] {
+        for (other, is_same) in [(&alice, true), (&other, false)] {
+            for begins in [0, 1] {
+                let [_, server] = pair(&alice, &bob);
+                // This end has keys of its own, and takes the place of the client.
+                let [client, _] = pair(other, &bob);
+                assert!(client.sending.is_some() && server.sending.is_some());
+                let mut ends = [client, server];
+                ends[begins].keys.rekey(at(10));
+                ends[begins].act();
+                exchange(at(10), &mut ends);
+                if is_same {
+                    assert!(agree(&ends));
+                    assert_eq!(ends[1].epochs(), [3, 4]);
+                    continue;
+                }
+                let why = ends[1].failed.as_deref().unwrap_or_default();
+                assert_eq!(why, "the peer showed another certificate than before");
+                assert_eq!(ends[1].epochs(), [3], "it accepts nothing of the other's");
+                assert_eq!(ends[1].sending.as_ref().map(|(epoch, _)| *epoch), Some(3));
+            }
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Lines(Mutex<Vec<String>>);
+
+impl KeyLog for Lines {
+    fn log(&self, key: &LoggedKey) {
+        self.0.lock().unwrap().push(key.to_line().to_string());
+    }
+}
+
+/// Both ends log the keys of both directions in each epoch, with the tie breakers of the association.
+#[test]
+fn a_key_log_has_the_keys_of_both_directions_in_each_epoch() {
+    let logs = [(); 2].map(|()| Arc::new(Lines::default()));
+    let mut roles = [(ALICE, KeyRole::Client), (BOB, KeyRole::Server)]
+        .iter()
+        .zip(&logs)
+        .map(|((who, role), log)| {
+            let agreement = Agreement {
+                role: *role,
+                method: anabranch_tls::METHOD,
+                client: Bytes::from_static(&[0x80, 6, 0, 10, 1, 2, 3, 4, 3, 192]),
+                server: Bytes::from_static(&[0x80, 6, 0, 10, 5, 6, 7, 8, 3, 192]),
+            };
+            End::with(&by_authority(*who, None).key_log(log.clone()), agreement)
+        });
+    let mut ends = [roles.next().unwrap(), roles.next().unwrap()];
+    exchange(at(0), &mut ends);
+    ends[1].keys.rekey(at(10));
+    ends[1].act();
+    exchange(at(10), &mut ends);
+    assert!(agree(&ends));
+    let [mut client, mut server] = [0, 1].map(|end| logs[end].0.lock().unwrap().clone());
+    client.sort();
+    server.sort();
+    assert_eq!(client, server);
+    for (line, begin) in client
+        .iter()
+        .zip(["client 3", "client 4", "server 3", "server 4"])
+    {
+        let begin = format!("SCTP_DTLS_CHUNK 0102030405060708 {begin} TLS_");
+        assert!(line.starts_with(&begin), "{begin}");
+    }
+    // The keys of the newest epoch, from the log, are those that the ends installed.
+    let keys = read_key_log(&client.join("\n")).unwrap();
+    assert_eq!(keys.len(), 4);
+    for (logged, end) in [(&keys[1], 0), (&keys[3], 1)] {
+        let (epoch, sending) = ends[end].sending.as_ref().unwrap();
+        assert_eq!(logged.epoch(), *epoch);
+        let (mut ours, mut theirs) = (*b"data", *b"data");
+        let tag = sending.seal(1, [1, 2, 3], &mut ours);
+        assert_eq!(logged.key().unwrap().seal(1, [1, 2, 3], &mut theirs), tag);
+        assert_eq!(ours, theirs);
+    }
 }

@@ -135,7 +135,7 @@ fn next(input: &mut impl Read, order: &mut Option<Order>, block: &mut Vec<u8>) -
         return Err(if is_pcap { Problem::Pcap } else { Problem::Other });
     };
     let len = order.read(block, 4).unwrap_or(0);
-    if len < 12 || len % 4 != 0 || len > MOST_BLOCK {
+    if len < 12 || !len.is_multiple_of(4) || len > MOST_BLOCK {
         return Err(Problem::Malformed);
     }
     if !more(block, len as usize - 12)? {
