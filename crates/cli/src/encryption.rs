@@ -51,7 +51,7 @@ pub(crate) struct Encrypt {
     /// With --tls: accept peers with the public keys in this file, one on each line
     #[arg(long, help_heading = HEADING, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls", conflicts_with = "cert")]
     allow: Vec<PathBuf>,
-    /// With --tls: append the keys to this file, for `anabranch decrypt`. Whoever has the file can read the messages [default: the
+    /// With --tls: append the keys to this file, for `anabranch decrypt`. Everyone with the file can read the messages [default: the
     /// file in the environment variable SSLKEYLOGFILE, else none]
     #[arg(long, help_heading = HEADING, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls")]
     key_log: Option<PathBuf>,

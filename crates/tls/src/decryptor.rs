@@ -29,7 +29,7 @@ const TRIES: u64 = 16;
 /// See [`TRIES`].
 const SELDOM: u64 = 256;
 
-/// What became of a packet.
+/// The result of decrypting a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Opened {

@@ -20,7 +20,7 @@ const NAME_LEN: usize = 8;
 /// Where the tie breaker is in a DTLS Key Management parameter (draft-ietf-tsvwg-sctp-dtls-chunk §4.1): after type and length.
 const TIE_BREAKER: core::ops::Range<usize> = 4..8;
 
-/// Takes the keys of associations, for example to write them to a file: see [`crate::TlsSettings::key_log`]. Whoever has these keys can
+/// Takes the keys of associations, for example to write them to a file: see [`crate::TlsSettings::key_log`]. Everyone with these keys can
 /// read the messages.
 pub trait KeyLog: fmt::Debug + Send + Sync {
     /// A key is going to be installed. This is called on the thread that drives the association, so it must not wait long.

@@ -95,7 +95,7 @@ impl TlsSettings {
     }
 
     /// Gives the keys of all associations to this log, so that captures can be decrypted ([`crate::Decryptor`]). By default, no key leaves
-    /// the memory of the process. Whoever has a key log can read the messages of its associations.
+    /// the memory of the process. Everyone with a key log can read the messages of its associations.
     #[must_use]
     pub fn key_log(self, log: Arc<dyn KeyLog>) -> Self {
         Self {
