@@ -23,6 +23,7 @@ mod mobility;
 mod negotiated;
 mod options;
 mod output;
+mod paint;
 mod path_arg;
 mod path_choice;
 mod path_notes;
@@ -60,7 +61,7 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  Show the protocol at work on this machine, in under a minute:
+  Show the protocol at work on this machine, in ten seconds:
     anabranch demo
   Echo every message on UDP port 9899 for one client, and measure the round trips:
     anabranch listen --echo --once & sleep 1; anabranch ping 127.0.0.1
@@ -78,7 +79,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Send a file, a chat and telemetry at the same time over a slow, lossy link on this machine
+    /// Show messages with deadlines beside a file over a slow, lossy link on this machine, and two networks of which one is pulled
     Demo(demo::DemoArgs),
     /// Wait for associations, and print, store or echo their messages
     Listen(listen::ListenArgs),

@@ -89,7 +89,7 @@ fn every_help_begins_with_the_three_most_used_options() {
         );
     }
     let first = [
-        ("demo", "link file compare-only"),
+        ("demo", "link compare compare-only"),
         ("listen", "echo output once"),
         ("send", "stream message-size unordered"),
         ("ping", "count size interval"),

@@ -224,6 +224,8 @@ fn the_demo_compares_the_same_way_every_time() {
         over("all three at once: cmt") > 1.3 * over("path 1 alone"),
         "{several:?}"
     );
+    let pulled = event(&said, "two_networks");
+    assert!(pulled["longest_pause_ms"].as_f64().unwrap() < 500.0, "{pulled}");
     let said = records(&compare(&["--lifetime", "50ms"]));
     let ways = event(&said, "comparison")["ways"].as_array().unwrap().len();
     assert_eq!(ways, 3, "reliable, and the one asked for twice");

@@ -1,6 +1,7 @@
 //! `anabranch demo`: sends a file, a chat and telemetry at the same time between two endpoints in this process, over real UDP
-//! sockets and a slow, lossy link. A table shows the delivered messages and their delays. Simulations in virtual time then
-//! compare partial reliability, stream priorities and several paths on such a link.
+//! sockets and a slow, lossy link. A table shows the delivered messages, how many were in time, and their delays. A simulation in virtual
+//! time then shows two networks, of which one is pulled. With `--compare`, more simulations compare partial reliability, stream priorities
+//! and several paths.
 //!
 //! Each [`Setting`] gives one run and one group of columns in the table.
 
@@ -29,11 +30,12 @@ use crate::interrupt::Interrupt;
 use crate::negotiated;
 use crate::options::{Observe, bind_failure};
 use crate::output::{note, peak_resident};
+use crate::paint::{Colour, Paint};
 use crate::reliability::{self, Offer, Persist};
 use crate::scheduling::Schedule;
 use crate::table::{Group, Table};
 use crate::units;
-use board::{Board, Kind};
+use board::{Board, Kind, Stream};
 use progress::Progress;
 use traffic::FileSource;
 
@@ -56,38 +58,42 @@ Examples:
   anabranch demo --lifetime 100ms --early-discard --selective-forward-tsn
 
 Two endpoints in this process send over UDP on 127.0.0.1; the demo needs no root. The file (stream
-0) and the chat (stream 1) are ordered; the telemetry (stream 2) is unordered. The default stream
-scheduler is round-robin. Delay is the time from the call of `send` to the delivery of the message.
-Then simulations in virtual time compare partially reliable with reliable messages, the delay of a
-chat next to a file with and without priorities, and several paths one at a time and together. The
-last picture shows two networks behind address translators, of which one is pulled. The same --seed
-gives the same numbers. --lifetime, --max-retransmissions and --pr-priority apply to the telemetry
-and to the position messages of the simulation.
+0) and the chat (stream 1) are reliable and ordered. The telemetry, 50 readings a second, is sent
+twice: with a deadline of 150 ms (stream 2), and reliable and ordered (stream 3). Delay is the time
+from the call of `send` to the delivery of the message. Then a simulation in virtual time shows a
+client with two networks behind address translators, of which one is pulled. --compare adds
+simulations that compare partially reliable with reliable messages, the delay of a chat next to a
+file with and without priorities, and several paths one at a time and together. The same --seed
+gives the same simulations. --lifetime, --max-retransmissions and --pr-priority replace the deadline
+of the telemetry, and apply to the position messages of the simulation.
 The exit status is 0 only if every sent message that was not abandoned was delivered, and the
 checksum of the file is correct.")]
 pub(crate) struct DemoArgs {
     /// File to send [default: a generated file of --size bytes]
-    #[arg(long, display_order = 1, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "size")]
+    #[arg(long, help_heading = RUN, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "size")]
     file: Option<PathBuf>,
     /// Size of the generated file in bytes
-    #[arg(long, help_heading = RUN, value_name = "SIZE", default_value = "4mib", value_parser = units::parse_size)]
+    #[arg(long, help_heading = RUN, value_name = "SIZE", default_value = "1mib", value_parser = units::parse_size)]
     size: u64,
     /// Stop sending after this many seconds, or a time like 1m30s, even before the end of the file, 1 to 86400 seconds
-    #[arg(long, help_heading = RUN, value_name = "SECONDS", default_value = "45", value_parser = length)]
+    #[arg(long, help_heading = RUN, value_name = "SECONDS", default_value = "20", value_parser = length)]
     seconds: Duration,
     /// Emulated link between the two endpoints, in each direction
     #[arg(
         long,
         display_order = 0,
         value_name = "SETTINGS",
-        default_value = "rate=2mbit,delay=40ms,loss=1%,queue=64kib"
+        default_value = "rate=2mbit,delay=40ms,loss=10%,queue=64kib"
     )]
     link: LinkConfig,
     /// Seed of the random numbers of the link and of the message contents
     #[arg(long, help_heading = RUN, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Run only the simulations, which take one or two seconds
+    /// Show more simulations after the demonstration: partial reliability, priorities and several paths
     #[arg(long, display_order = 2)]
+    compare: bool,
+    /// Run only the simulations
+    #[arg(long, display_order = 3)]
     compare_only: bool,
     #[command(flatten)]
     persist: Persist,
@@ -131,8 +137,7 @@ struct Run {
 
 /// Runs the command.
 pub(crate) async fn run(args: DemoArgs, interrupt: Interrupt) -> Result<(), Failure> {
-    let mut config = Config::default();
-    config.scheduler = SchedulerKind::RoundRobin;
+    let mut config = Config::low_latency();
     args.schedule.apply(&mut config)?;
     args.offer.apply(&mut config);
     let mut trouble = None;
@@ -151,9 +156,15 @@ pub(crate) async fn run(args: DemoArgs, interrupt: Interrupt) -> Result<(), Fail
         report(&args, &runs);
         trouble = runs.iter().find_map(Run::trouble);
     }
-    if !interrupt.is_set() {
+    if (args.compare || args.compare_only) && !interrupt.is_set() {
         let compared = compare(&args, &config)?;
         trouble = trouble.or(compared);
+    }
+    if !interrupt.is_set() {
+        let pulled = tokio::task::block_in_place(|| pulled::run(args.seed)).map_err(Failure::new)?;
+        let paint = Paint::stdout();
+        let output = args.observe.output();
+        output.fact(format!("\n{}", pulled.text(paint)), &pulled.to_json());
     }
     trouble.map_or(Ok(()), |trouble| Err(Failure::new(trouble)))
 }
@@ -167,15 +178,13 @@ fn compare(args: &DemoArgs, config: &Config) -> Result<Option<String>, Failure> 
             expiring,
             urgent::compare(args.seed)?,
             together::compare(args.seed)?,
-            pulled::run(args.seed)?,
         ))
     };
-    let (compared, urgent, together, pulled) = tokio::task::block_in_place(compare).map_err(Failure::new)?;
+    let (compared, urgent, together) = tokio::task::block_in_place(compare).map_err(Failure::new)?;
     let output = args.observe.output();
     output.fact(format!("\n{}", compared.text()), &compared.to_json());
     output.fact(format!("\n{}", urgent.text()), &urgent.to_json());
     output.fact(format!("\n{}", together.text()), &together.to_json());
-    output.fact(format!("\n{}", pulled.text()), &pulled.to_json());
     Ok(compared.trouble())
 }
 
@@ -227,12 +236,18 @@ async fn connect(
 
 async fn carry(args: &DemoArgs, setting: Setting, interrupt: &Interrupt) -> Result<Run, Failure> {
     let file = FileSource::open(args.file.as_deref(), args.size, args.seed)?;
+    let scheduler = setting.config.scheduler;
     let (sender, receiver) = endpoints(args, setting.config).await?;
     let connecting = connect(args, &sender, &receiver);
     let (outgoing, incoming) = tokio::select! {
         connected = connecting => connected?,
         () = interrupt.wait() => return Err(Failure::interrupted("interrupted before anything was sent")),
     };
+    if scheduler == SchedulerKind::Priority {
+        // The file leaves after everything else; `--priority` may choose otherwise.
+        let after = outgoing.set_stream_priority(Kind::File.stream(), 1);
+        after.map_err(|error| Failure::new(error.to_string()))?;
+    }
     args.schedule.set(&outgoing)?;
     let begun = Instant::now();
     let board = Arc::new(Mutex::new(Board::new(begun, file.length(), args.seed)));
@@ -341,7 +356,7 @@ impl Run {
             .map(|(kind, stream)| {
                 json!({
                     "stream": kind.name(), "sent": stream.sent, "delivered": stream.delivered,
-                    "damaged": stream.damaged, "bytes": stream.bytes,
+                    "damaged": stream.damaged, "bytes": stream.bytes, "in_time": stream.in_time,
                     "delay": stream.delays.summary().map(Summary::to_json),
                 })
             })
@@ -355,6 +370,7 @@ impl Run {
         };
         json!({
             "name": self.name, "seconds": self.took.as_secs_f64(), "streams": streams,
+            "in_time_ms": traffic::DEADLINE.as_millis() as u64,
             "file": {
                 "bytes": self.board.file_bytes(), "of": self.board.file_length(), "sha256_sent": sent,
                 "sha256_received": received, "equal": sent == received,
@@ -371,6 +387,10 @@ impl Run {
     fn cells(&self, kind: Kind) -> Vec<String> {
         let stream = self.board.stream(kind);
         let mut cells = vec![stream.sent.to_string(), stream.delivered.to_string()];
+        cells.push(match Kind::READINGS.contains(&kind) {
+            true => share(stream),
+            false => String::new(),
+        });
         cells.extend(match stream.delays.summary() {
             Some(delays) => [delays.median, delays.p99, delays.max].map(units::duration),
             None => [const { String::new() }; 3],
@@ -379,9 +399,13 @@ impl Run {
     }
 }
 
+fn share(stream: &Stream) -> String {
+    format!("{:.1} %", stream.share())
+}
+
 /// The table: a row for each stream, a group of columns for each run.
 fn table(runs: &[Run]) -> Table {
-    let columns = ["sent", "delivered", "median", "p99", "max"];
+    let columns = ["sent", "delivered", "in time", "median", "p99", "max"];
     let groups = runs.iter().map(|run| Group {
         title: format!("{}: messages and delays", run.name),
         columns: columns.map(str::to_owned).to_vec(),
@@ -395,7 +419,23 @@ fn table(runs: &[Run]) -> Table {
     table
 }
 
+/// What the run has shown.
+fn seen(args: &DemoArgs, run: &Run, paint: Paint) -> String {
+    let [telemetry, reliable] = Kind::READINGS.map(|kind| share(run.board.stream(kind)));
+    let how = match reliability::describe(args.persist.reliability()) {
+        None => "with a deadline".to_owned(),
+        Some(how) => how,
+    };
+    format!(
+        "In time, within {} of their sending:\n  {} of the readings {how}\n  {} of the same readings, sent reliable and in order",
+        units::duration(traffic::DEADLINE),
+        paint.paint(Colour::Green, &telemetry),
+        paint.paint(Colour::Red, &reliable),
+    )
+}
+
 fn report(args: &DemoArgs, runs: &[Run]) {
+    let paint = Paint::stdout();
     let mut text = format!("\nlink: {} (each way)\n\n{}\n", args.link, table(runs).render());
     for run in runs {
         let (sent, received) = run.board.checksums();
@@ -406,8 +446,7 @@ fn report(args: &DemoArgs, runs: &[Run]) {
         };
         let bytes = run.board.file_bytes();
         text.push_str(&format!(
-            "\n{}: file {} of {} in {} ({})\n  sha256 {sent}, {verdict}\n",
-            run.name,
+            "\nfile: {} of {} in {} ({}), {verdict}\n  sha256 {sent}\n",
             units::size(bytes),
             units::size(run.board.file_length()),
             units::duration(run.took),
@@ -430,6 +469,7 @@ fn report(args: &DemoArgs, runs: &[Run]) {
         for line in reliability::lines(&run.counters) {
             text.push_str(&format!("\n  {line}"));
         }
+        text.push_str(&format!("\n\n{}", seen(args, run, paint)));
     }
     let record = json!({
         "event": "demo", "link": args.link.to_string(), "seed": args.seed,

@@ -17,17 +17,23 @@ pub(super) const HEADER: usize = 16;
 pub(super) enum Kind {
     File,
     Chat,
+    /// Readings with a deadline, or with the reliability that the options ask for.
     Telemetry,
+    /// The same readings, reliable and ordered.
+    Reliable,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 3] = [Self::File, Self::Chat, Self::Telemetry];
+    pub(super) const ALL: [Self; 4] = [Self::File, Self::Chat, Self::Telemetry, Self::Reliable];
+    /// The streams of readings, which are compared.
+    pub(super) const READINGS: [Self; 2] = [Self::Telemetry, Self::Reliable];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::File => "file",
             Self::Chat => "chat",
             Self::Telemetry => "telemetry",
+            Self::Reliable => "telemetry, reliable",
         }
     }
 
@@ -46,6 +52,8 @@ impl Kind {
 pub(super) struct Stream {
     pub(super) sent: u64,
     pub(super) delivered: u64,
+    /// Delivered messages that were not older than [`traffic::DEADLINE`].
+    pub(super) in_time: u64,
     /// Delivered messages that differ from the sent messages.
     pub(super) damaged: u64,
     /// Delivered bytes without headers.
@@ -55,12 +63,26 @@ pub(super) struct Stream {
     pub(super) latest: Duration,
 }
 
+impl Stream {
+    /// The share of the sent messages that arrived in time, in percent. Messages that are still outstanding count as late.
+    pub(super) fn share(&self) -> f64 {
+        self.in_time as f64 * 100.0 / self.sent.max(1) as f64
+    }
+
+    /// The same while readings are sent: those that may still arrive in time do not count as late.
+    pub(super) fn settled_share(&self) -> f64 {
+        let open = (traffic::DEADLINE.as_millis() / traffic::TELEMETRY_INTERVAL.as_millis()) as u64;
+        let settled = self.sent.saturating_sub(open).max(self.in_time).max(1);
+        self.in_time as f64 * 100.0 / settled as f64
+    }
+}
+
 /// All streams of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Board {
     begun: Instant,
     seed: u64,
-    streams: [Stream; 3],
+    streams: [Stream; 4],
     file_length: u64,
     /// The sender has read the whole file.
     pub(super) file_read: bool,
@@ -152,6 +174,7 @@ impl Board {
         let (number, sent) = (word(&header[..8]), word(&header[8..]));
         counted.latest = now.saturating_sub(Duration::from_nanos(sent));
         counted.delays.push(counted.latest);
+        counted.in_time += u64::from(counted.latest <= traffic::DEADLINE);
         let expected = match kind {
             Kind::File => {
                 self.digest_received.update(payload);
@@ -159,7 +182,7 @@ impl Board {
                 number == counted.delivered
             }
             Kind::Chat => number == counted.delivered && payload == traffic::chat(number).as_bytes(),
-            Kind::Telemetry => payload == traffic::telemetry(self.seed, number),
+            Kind::Telemetry | Kind::Reliable => payload == traffic::telemetry(self.seed, number),
         };
         counted.damaged += u64::from(!expected);
         counted.delivered += 1;

@@ -1,18 +1,21 @@
 //! A client with two networks, each behind an address translator, and a server with one address, in virtual time: one network is pulled, and
-//! comes back.
+//! comes back. A file and messages with a deadline share the association.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use anabranch::{Config, DynamicAddressConfig, LinkConfig, MultipathMode, PathStats};
-use anabranch_netsim::{Host, LinkId, Network, Node, NodeId, Packet};
-use anabranch_proto::{AssociationId, AssociationState, ConnectOptions, Timestamp};
+use anabranch::{
+    Bytes, Config, DynamicAddressConfig, LinkConfig, MultipathMode, PathStats, SendOptions, StreamId,
+};
+use anabranch_netsim::{Application, Host, HostApi, LinkId, Network, Node, NodeId, Packet};
+use anabranch_proto::{AssociationId, AssociationState, ConnectOptions, Event, Timestamp};
 use serde_json::{Value, json};
 
 use super::PORT;
 use super::together::{Counter, Source, feed};
 use crate::delays::millis;
+use crate::paint::{Colour, Paint};
 use crate::units;
 
 const UDP_PORT: u16 = 9899;
@@ -26,10 +29,16 @@ const LINKS: [&str; 2] = [
     "rate=4mbit,delay=30ms,queue=60p",
 ];
 /// The first network is pulled after a third of the time, and comes back after two thirds.
-const TIME: Duration = Duration::from_secs(60);
+const TIME: Duration = Duration::from_secs(24);
 const STEP: Duration = Duration::from_secs(2);
+/// The messages with a deadline: their stream, interval, deadline and bytes.
+const READINGS: StreamId = StreamId(1);
+const INTERVAL: Duration = Duration::from_millis(20);
+const DEADLINE: Duration = Duration::from_millis(150);
+static READING: [u8; 100] = [0; 100];
 /// A bar has a mark for each half of a Mbit/s.
 const MARKS: [char; 2] = ['█', '░'];
+const COLOURS: [Colour; 2] = [Colour::Green, Colour::Blue];
 const MARK: f64 = 5e5;
 /// The marks of both links together.
 const WIDTH: usize = 24;
@@ -77,6 +86,34 @@ type Step = [u64; 2];
 pub(super) struct Pulled {
     steps: Vec<Step>,
     pause: Duration,
+    /// Messages with a deadline: sent, and arrived in time.
+    readings: (u32, u32),
+}
+
+/// The receiver: it counts the messages that arrive in time, and leaves the rest to the counter. The payload protocol identifier of a
+/// reading is its number, which gives its time of sending.
+#[derive(Debug)]
+struct Sink {
+    begun: Timestamp,
+    in_time: u32,
+    counter: Counter,
+}
+
+impl Application for Sink {
+    fn on_event(&mut self, api: &mut HostApi<'_>, id: AssociationId, event: Event) {
+        let now = api.now();
+        let Some(association) = api.association(id).filter(|_| event == Event::Readable) else {
+            return;
+        };
+        while let Some(part) = association.recv(now) {
+            if part.stream == READINGS {
+                let sent = self.begun + INTERVAL * part.ppid.0;
+                self.in_time += u32::from(now.saturating_duration_since(sent) <= DEADLINE);
+            } else {
+                self.counter.count(part.payload.len(), now);
+            }
+        }
+    }
 }
 
 struct Scene {
@@ -103,7 +140,7 @@ fn scene(seed: u64) -> Result<Scene, String> {
     };
     let mut clients = config();
     clients.local_addresses = PRIVATE.to_vec();
-    clients.multipath.mode = MultipathMode::Cmt;
+    clients.multipath.mode = MultipathMode::Eca;
     let client = host(&mut network, "client", clients)?;
     let client = network.add_node("client", &PRIVATE, client);
     let server = host(&mut network, "server", config())?;
@@ -160,6 +197,16 @@ impl Scene {
         changed.map_err(|error| error.to_string())
     }
 
+    fn send_reading(&mut self, number: u32) {
+        let now = self.network.now();
+        let mut options = SendOptions::default().deadline(DEADLINE);
+        options.ppid.0 = number;
+        if let Some(association) = self.network.host_mut(self.client).association_mut(self.id) {
+            // A message that is not accepted counts as late.
+            let _ = association.send(now, READINGS, Bytes::from_static(&READING), options);
+        }
+    }
+
     /// Bytes that were sent over each network so far, since its path exists.
     fn sent(&self) -> Result<Step, String> {
         let association = self.network.host(self.client).association(self.id);
@@ -179,15 +226,20 @@ pub(super) fn run(seed: u64) -> Result<Pulled, String> {
     let mut scene = scene(seed)?;
     let begun = scene.network.now();
     scene.network.host_mut(scene.client).run(Source, None);
-    scene
-        .network
-        .host_mut(scene.server)
-        .run(Counter::new(begun), None);
+    scene.network.host_mut(scene.server).run(
+        Sink {
+            begun,
+            in_time: 0,
+            counter: Counter::new(begun),
+        },
+        None,
+    );
     if let Some(association) = scene.network.host_mut(scene.client).association_mut(scene.id) {
         feed(association, begun);
     }
-    let count = TIME.as_secs() / STEP.as_secs();
+    let count = (TIME.as_secs() / STEP.as_secs()) as u32;
     let (mut steps, mut before) = (Vec::new(), [0; 2]);
+    let mut readings = 0;
     for step in 0..count {
         if step == count / 3 {
             scene.pull(true)?;
@@ -195,7 +247,11 @@ pub(super) fn run(seed: u64) -> Result<Pulled, String> {
         if step == 2 * count / 3 {
             scene.pull(false)?;
         }
-        scene.network.run_for(STEP);
+        while scene.network.now() < begun + STEP * (step + 1) {
+            scene.send_reading(readings);
+            readings += 1;
+            scene.network.run_until(begun + INTERVAL * readings);
+        }
         let sent = scene.sent()?;
         // A path that was removed and added again counts from 0.
         let grown = |network: usize| {
@@ -206,44 +262,58 @@ pub(super) fn run(seed: u64) -> Result<Pulled, String> {
         steps.push([grown(0), grown(1)]);
         before = sent;
     }
-    let counter = scene.network.host(scene.server).application::<Counter>();
-    let pause = counter
-        .ok_or("the receiver has no counter: this is a bug")?
-        .pause();
-    Ok(Pulled { steps, pause })
+    scene.network.run_for(DEADLINE);
+    let sink = scene.network.host(scene.server).application::<Sink>();
+    let sink = sink.ok_or("the receiver counts nothing: this is a bug")?;
+    Ok(Pulled {
+        steps,
+        pause: sink.counter.pause(),
+        readings: (readings, sink.in_time),
+    })
 }
 
 impl Pulled {
-    /// A line with two bars for each step.
-    pub(super) fn text(&self) -> String {
+    /// A line with two bars for each step, and a sentence of what they show.
+    pub(super) fn text(&self, paint: Paint) -> String {
         let mut text = format!(
-            "two networks behind address translators, one server (cmt, {} of virtual time): {} is pulled after {}, and comes \
-             back after {}:\n",
-            units::duration(TIME),
-            NAMES[0],
-            units::duration(TIME / 3),
-            units::duration(TIME * 2 / 3),
+            "two networks behind address translators, in {} of virtual time:\n",
+            units::duration(TIME)
         );
-        for ((name, mark), link) in NAMES.iter().zip(MARKS).zip(LINKS) {
+        for (((name, mark), colour), link) in NAMES.iter().zip(MARKS).zip(COLOURS).zip(LINKS) {
+            let mark = paint.paint(colour, &mark.to_string());
             text.push_str(&format!("  {mark} {name}: {link}\n"));
         }
         text.push('\n');
+        let third = self.steps.len() / 3;
         for (place, step) in self.steps.iter().enumerate() {
-            let bars = step.iter().zip(MARKS).map(|(bytes, mark)| {
+            let mut bars = String::new();
+            let mut marks = 0;
+            for ((bytes, mark), colour) in step.iter().zip(MARKS).zip(COLOURS) {
                 let bits = units::bits_per_second(*bytes, STEP).unwrap_or_default();
-                mark.to_string().repeat((bits / MARK).round() as usize)
-            });
+                let count = (bits / MARK).round() as usize;
+                marks += count;
+                bars.push_str(&paint.paint(colour, &mark.to_string().repeat(count)));
+            }
             let at = STEP.as_secs() * place as u64;
             let rate = units::rate(step.iter().sum(), STEP);
-            text.push_str(&format!(
-                "{at:>4} s {:WIDTH$} {rate:>12}\n",
-                bars.collect::<String>()
-            ));
+            let room = " ".repeat(WIDTH.saturating_sub(marks));
+            let happened = match place {
+                _ if place == third => format!("  {} is pulled", NAMES[0]),
+                _ if place == 2 * third => format!("  {} is back", NAMES[0]),
+                _ => String::new(),
+            };
+            text.push_str(&format!("{at:>4} s {bars}{room} {rate:>12}{happened}\n"));
         }
+        let (sent, in_time) = self.readings;
+        let share = format!("{:.1} %", f64::from(in_time) * 100.0 / f64::from(sent.max(1)));
         text.push_str(&format!(
-            "\nthe longest pause of the receiver: {}; in a program: EndpointBuilder::bind_paths; in a command: --path wlan0 \
-             --path wwan0 (docs/how-to/use-several-paths.md)",
-            units::duration(self.pause)
+            "\nOne association used both networks, and went on when {} was pulled:\n  {} of {sent} messages arrived within their \
+             deadline of {}\n  the longest pause of the file was {}\n\n\
+             (in a program: EndpointBuilder::bind_paths; docs/how-to/use-several-paths.md)",
+            NAMES[0],
+            paint.paint(Colour::Green, &share),
+            units::duration(DEADLINE),
+            units::duration(self.pause),
         ));
         text
     }
@@ -253,6 +323,7 @@ impl Pulled {
         json!({
             "event": "two_networks", "networks": NAMES, "links": LINKS, "seconds": TIME.as_secs_f64(),
             "step_seconds": STEP.as_secs_f64(), "bytes_by_network": self.steps, "longest_pause_ms": millis(self.pause),
+            "deadline_ms": millis(DEADLINE), "deadline_sent": self.readings.0, "deadline_in_time": self.readings.1,
         })
     }
 }
@@ -264,7 +335,7 @@ mod tests {
     #[test]
     fn a_pulled_network_leaves_and_joins_again() {
         let pulled = run(1).unwrap();
-        let told = pulled.text();
+        let told = pulled.text(Paint::PLAIN);
         println!("{told}");
         let third = pulled.steps.len() / 3;
         let [both, one, again] = [0, 1, 2].map(|part| {

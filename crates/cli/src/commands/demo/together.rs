@@ -72,6 +72,13 @@ impl Counter {
         }
     }
 
+    /// Counts a part of a message.
+    pub(super) fn count(&mut self, bytes: usize, now: Timestamp) {
+        self.bytes += bytes as u64;
+        let before = std::mem::replace(&mut self.last, now);
+        self.pause = self.pause.max(now.saturating_duration_since(before));
+    }
+
     pub(super) fn pause(&self) -> Duration {
         self.pause
     }
@@ -101,10 +108,8 @@ impl Application for Counter {
             return;
         };
         while let Some(part) = association.recv(now) {
-            self.bytes += part.payload.len() as u64;
+            self.count(part.payload.len(), now);
         }
-        let before = std::mem::replace(&mut self.last, now);
-        self.pause = self.pause.max(now.saturating_duration_since(before));
     }
 }
 

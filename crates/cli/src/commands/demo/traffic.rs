@@ -1,5 +1,5 @@
 //! The traffic of the demonstration and its receiver: a file at full rate, a line of chat twice a second, and a telemetry reading
-//! fifty times a second.
+//! fifty times a second, once with a deadline and once reliable.
 
 use std::fs::File;
 use std::io::Read;
@@ -21,7 +21,9 @@ const FILE_MESSAGE: usize = 1 << 10;
 /// Limit of the file's bytes that wait to be sent, so that the demonstration ends soon after its time is over.
 const FILE_AHEAD: usize = 64 << 10;
 const CHAT_INTERVAL: Duration = Duration::from_millis(500);
-const TELEMETRY_INTERVAL: Duration = Duration::from_millis(20);
+pub(super) const TELEMETRY_INTERVAL: Duration = Duration::from_millis(20);
+/// The time after which a reading is of no use.
+pub(super) const DEADLINE: Duration = Duration::from_millis(150);
 /// Bytes of a reading.
 const TELEMETRY_LEN: usize = 100;
 
@@ -145,7 +147,7 @@ struct Outlet {
     stop: watch::Receiver<bool>,
 }
 
-/// Starts the three sources. They end when `stop` is set or the association ends, and return an error if one occurred.
+/// Starts the sources. They end when `stop` is set or the association ends, and return an error if one occurred.
 pub(super) fn start(
     association: &Association,
     file: FileSource,
@@ -155,24 +157,26 @@ pub(super) fn start(
 ) -> Vec<JoinHandle<Result<(), String>>> {
     let outlet = |kind: Kind| Outlet {
         kind,
-        stream: match kind {
-            Kind::Telemetry => association
+        stream: match (kind, reliability) {
+            (Kind::Telemetry, Reliability::Reliable) => association.stream(kind.stream()).deadline(DEADLINE),
+            (Kind::Telemetry, chosen) => association
                 .stream(kind.stream())
                 .unordered(true)
-                .reliability(reliability),
-            Kind::File | Kind::Chat => association.stream(kind.stream()),
+                .reliability(chosen),
+            (Kind::File | Kind::Chat | Kind::Reliable, _) => association.stream(kind.stream()),
         },
         board: Arc::clone(board),
         stop: stop.clone(),
     };
     let seed_board = lock(board).seed();
-    vec![
+    let mut sources = vec![
         tokio::spawn(outlet(Kind::File).send_file(file)),
         tokio::spawn(outlet(Kind::Chat).repeat(CHAT_INTERVAL, |number| chat(number).into_bytes())),
-        tokio::spawn(
-            outlet(Kind::Telemetry).repeat(TELEMETRY_INTERVAL, move |number| telemetry(seed_board, number)),
-        ),
-    ]
+    ];
+    let readings = move |number| telemetry(seed_board, number);
+    sources
+        .extend(Kind::READINGS.map(|kind| tokio::spawn(outlet(kind).repeat(TELEMETRY_INTERVAL, readings))));
+    sources
 }
 
 impl Outlet {
