@@ -89,6 +89,8 @@ mod record_file;
 #[cfg(target_os = "linux")]
 mod routes;
 mod scheduling;
+#[cfg(feature = "tls")]
+mod secure_endpoint;
 mod senders;
 mod socket;
 mod stream;

@@ -2,11 +2,14 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use anabranch::{Endpoint, Event, SecretKey, StreamId};
 
 /// The example that `cargo test` has built, otherwise one that cargo builds.
-fn example(name: &str, address: &str) -> Command {
+fn example(name: &str, address: &str, directory: &Path) -> Command {
     let this = std::env::current_exe().unwrap();
     let built: PathBuf = this.parent().unwrap().with_file_name("examples").join(name);
     let mut command = if built.exists() {
@@ -20,12 +23,13 @@ fn example(name: &str, address: &str) -> Command {
             "anabranch",
             "--example",
             name,
+            "--manifest-path",
+            concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
             "--",
         ]);
-        cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
         cargo
     };
-    command.arg(address).stdout(Stdio::piped());
+    command.arg(address).current_dir(directory).stdout(Stdio::piped());
     command
 }
 
@@ -43,8 +47,8 @@ impl Drop for Server {
 }
 
 impl Server {
-    fn start() -> Self {
-        let mut program = example("first_server", "127.0.0.1:0").spawn().unwrap();
+    fn start(name: &str, directory: &Path) -> Self {
+        let mut program = example(name, "127.0.0.1:0", directory).spawn().unwrap();
         let mut lines = BufReader::new(program.stdout.take().unwrap());
         let mut first = String::new();
         lines.read_line(&mut first).unwrap();
@@ -70,8 +74,21 @@ impl Server {
     }
 }
 
-fn run_client(name: &str, address: &str) -> String {
-    let mut client = example(name, address).spawn().unwrap();
+/// A directory with the keys that `anabranch keygen` would write for README's programs.
+fn keys(test: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    std::fs::create_dir_all(&directory).unwrap();
+    for name in ["server", "client"] {
+        let key = SecretKey::generate().unwrap();
+        std::fs::write(directory.join(format!("{name}.key")), key.to_pem().as_bytes()).unwrap();
+        let public = format!("{}\n", key.public());
+        std::fs::write(directory.join(format!("{name}.key.pub")), public).unwrap();
+    }
+    directory
+}
+
+fn run_client(name: &str, address: &str, directory: &Path) -> String {
+    let mut client = example(name, address, directory).spawn().unwrap();
     let mut output = String::new();
     client.stdout.take().unwrap().read_to_string(&mut output).unwrap();
     assert!(client.wait().unwrap().success(), "{output}");
@@ -86,8 +103,9 @@ fn number(output: &str) -> u64 {
 
 #[test]
 fn all_orders_arrive_and_the_client_learns_of_each_position_that_expired() {
-    let mut server = Server::start();
-    let client = run_client("first_client", &server.address);
+    let anywhere = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let mut server = Server::start("first_server", anywhere);
+    let client = run_client("first_client", &server.address, anywhere);
     let received = server.output();
     assert!(received.contains("server: received 10 orders"), "{received}");
     for order in 0..10 {
@@ -110,13 +128,17 @@ fn all_orders_arrive_and_the_client_learns_of_each_position_that_expired() {
 
 #[test]
 fn the_code_of_readme_sends_two_messages() {
-    let mut server = Server::start();
-    run_client("short_client", &server.address);
+    let keys = keys("readme-sends");
+    let mut server = Server::start("short_server", &keys);
+    run_client("short_client", &server.address, &keys);
     let received = server.output();
-    assert!(
-        received.contains("server: turn left\n") && received.contains("1 orders and 1 positions"),
-        "{received}"
-    );
+    for line in [
+        "stream 0: turn left",
+        "stream 1: at 52.52, 13.41",
+        "received 2 messages",
+    ] {
+        assert!(received.contains(&format!("server: {line}\n")), "{received}");
+    }
 }
 
 /// Forwards datagrams between one client and the server, except those with `lost` in them. Returns the address for the client.
@@ -149,13 +171,25 @@ fn relay_without(lost: &'static [u8], server: &str) -> String {
     address
 }
 
-/// The network loses each packet with the position. Other events than the expiry come first, which the client must pass.
-#[test]
-fn the_code_of_readme_prints_that_a_message_expired() {
-    let mut server = Server::start();
+/// The network loses each packet with the position. Other events than the expiry come first, which the client must pass. The client does what
+/// README's code does, without encryption, so that the network can find the position.
+#[tokio::test]
+async fn the_calls_of_readme_report_that_a_message_expired() {
+    let mut server = Server::start("first_server", Path::new(env!("CARGO_TARGET_TMPDIR")));
     let address = relay_without(b"at 52.52", &server.address);
-    let printed = run_client("short_client", &address);
-    assert_eq!(printed, "the message on stream 1 expired\n");
+    let endpoint = Endpoint::bind("127.0.0.1:0").await.unwrap();
+    let association = endpoint.connect(address).await.unwrap();
+    let positions = association.stream(1).deadline(Duration::from_millis(100));
+    association.send(0, "turn left").await.unwrap();
+    positions.send("at 52.52, 13.41").await.unwrap();
+    association.shutdown().await.unwrap();
+    let mut expired = Vec::new();
+    while let Some(event) = association.next_event().await {
+        if let Event::Abandoned(message) = event {
+            expired.push(message.stream);
+        }
+    }
+    assert_eq!(expired, [StreamId(1)]);
     let received = server.output();
     assert!(received.contains("1 orders and 0 positions"), "{received}");
 }

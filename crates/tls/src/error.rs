@@ -66,6 +66,14 @@ pub enum SettingsError {
         "public keys of peers need a key pair of `keygen` here, and certificates of peers need a certificate"
     )]
     Mixed,
+    /// A file of keys cannot be used.
+    #[error("{path}: {reason}")]
+    File {
+        /// The name of the file.
+        path: String,
+        /// Why it cannot be used.
+        reason: String,
+    },
     /// The TLS library refuses the settings.
     #[error("TLS: {0}")]
     Tls(String),

@@ -1,6 +1,9 @@
 //! Owns the settings of key management, and the TLS configurations that they result in.
 
+use core::fmt::Display;
 use core::time::Duration;
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use anabranch_proto::InitGuard;
@@ -10,10 +13,12 @@ use rustls::server::AlwaysResolvesServerRawPublicKeys;
 use rustls::sign::SingleCertAndKey;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
+use zeroize::Zeroizing;
 
 use crate::error::SettingsError;
 use crate::identity::{Identity, provider};
 use crate::key_log::KeyLog;
+use crate::key_file::{SecretKey, read_public_keys};
 use crate::known_keys::KnownKeys;
 use crate::trust::Trust;
 use crate::verifier::PeerVerifier;
@@ -80,6 +85,21 @@ impl TlsSettings {
         })
     }
 
+    /// Settings from the files of `anabranch keygen`: the private key of this endpoint, and a file with the public keys of the peers that
+    /// it accepts, one on each line. Reads both files at once.
+    ///
+    /// # Errors
+    /// [`SettingsError::File`] names the file that cannot be read, or has no such key.
+    pub fn from_key_files(own: impl AsRef<Path>, peers: impl AsRef<Path>) -> Result<Self, SettingsError> {
+        let (own, peers) = (own.as_ref(), peers.as_ref());
+        let read = |path: &Path| fs::read_to_string(path).map_err(|error| of_file(path, &error));
+        // The text of the private key is wiped as the key itself is.
+        let key = SecretKey::from_pem(&Zeroizing::new(read(own)?)).map_err(|error| of_file(own, &error))?;
+        let identity = Identity::from_key(&key).map_err(|error| of_file(own, &error))?;
+        let keys = read_public_keys(&read(peers)?).map_err(|error| of_file(peers, &error))?;
+        Self::new(&identity, &Trust::public_keys(keys))
+    }
+
     /// Replaces the keys after this time. Default one hour, the longest that the draft recommends; at least one second.
     #[must_use]
     pub fn rekey_after(mut self, time: Duration) -> Self {
@@ -133,5 +153,41 @@ impl TlsSettings {
 
     pub(crate) fn accept(&self) -> Result<rustls::Connection, rustls::Error> {
         Ok(ServerConnection::new(self.server.clone())?.into())
+    }
+}
+
+fn of_file(path: &Path, reason: &dyn Display) -> SettingsError {
+    SettingsError::File {
+        path: path.display().to_string(),
+        reason: reason.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_file() {
+        let directory = std::env::temp_dir().join(format!("anabranch-key-files-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let [own, peers] = ["own.key", "peers"].map(|name| directory.join(name));
+        let key = SecretKey::generate().unwrap();
+        let refused = || TlsSettings::from_key_files(&own, &peers).unwrap_err().to_string();
+        assert!(refused().contains("own.key"), "{}", refused());
+        fs::write(&own, key.to_pem().as_bytes()).unwrap();
+        assert!(refused().contains("peers"), "{}", refused());
+        fs::write(&peers, "# nobody\n").unwrap();
+        assert!(refused().contains("there is no public key"), "{}", refused());
+        fs::write(&peers, key.public().to_string()).unwrap();
+        let settings = TlsSettings::from_key_files(&own, &peers).unwrap();
+        assert!(
+            settings.init_guard().is_some(),
+            "the peers are known by public keys"
+        );
+        // The files are in the wrong order.
+        let swapped = TlsSettings::from_key_files(&peers, &own).unwrap_err();
+        assert!(swapped.to_string().contains("no private key"), "{swapped}");
+        fs::remove_dir_all(&directory).unwrap();
     }
 }
