@@ -419,7 +419,7 @@ fn table(runs: &[Run]) -> Table {
     table
 }
 
-/// What the run has shown.
+/// The shares of readings in time that the run has shown.
 fn seen(args: &DemoArgs, run: &Run, paint: Paint) -> String {
     let [telemetry, reliable] = Kind::READINGS.map(|kind| share(run.board.stream(kind)));
     let how = match reliability::describe(args.persist.reliability()) {
