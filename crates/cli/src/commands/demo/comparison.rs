@@ -261,7 +261,7 @@ impl Comparison {
         }
         format!(
             "the gain of partial reliability over {} (in each direction),\n\
-             in virtual time, seed {}: {} small messages in a minute on two ordered streams; every tenth is an order, which is always reliable\n\n{}\n\n\
+             in virtual time, seed {}:\n{} small messages in a minute on two ordered streams; every tenth is an order, which is always reliable\n\n{}\n\n\
              *: with NR-SACK, --early-discard and --selective-forward-tsn",
             self.link,
             self.seed,

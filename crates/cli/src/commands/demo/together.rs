@@ -227,7 +227,7 @@ impl Together {
         }
         format!(
             "the gain of several paths, for {} of virtual time:\n  1: {}\n  2: {}\n  3: {}\n\n{}\n\n\
-             cmt, eca: --multipath (docs/MULTIPATH.md); the congestion windows are not coupled; pause: time in which the \
+             cmt, eca: --multipath (docs/MULTIPATH.md); the congestion windows are not coupled;\npause: time in which the \
              receiver gets no message",
             units::duration(TIME),
             LINKS[0],
