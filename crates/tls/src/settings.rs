@@ -17,8 +17,8 @@ use zeroize::Zeroizing;
 
 use crate::error::SettingsError;
 use crate::identity::{Identity, provider};
-use crate::key_log::KeyLog;
 use crate::key_file::{SecretKey, read_public_keys};
+use crate::key_log::KeyLog;
 use crate::known_keys::KnownKeys;
 use crate::trust::Trust;
 use crate::verifier::PeerVerifier;
