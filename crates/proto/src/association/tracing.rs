@@ -74,11 +74,13 @@ pub(super) fn poll_transmit(
     buffer: &mut Vec<u8>,
     max_datagrams: usize,
 ) -> Option<Transmit> {
+    of.protection.keep_plain();
     let transmit = of.next_batch(now, buffer, max_datagrams);
+    let plain = of.protection.take_plain();
     look(of, now, |log, seen| {
         log.observe(seen);
         match &transmit {
-            Some(transmit) => log.on_sent(seen, transmit, &buffer[buffer.len() - transmit.len..]),
+            Some(transmit) => log.on_sent(seen, transmit, &buffer[buffer.len() - transmit.len..], &plain),
             None => log.note_wait(seen),
         }
     });

@@ -115,11 +115,18 @@ impl TraceLog {
         }
     }
 
-    /// A batch of packets was built: `bytes` are its bytes.
-    pub(crate) fn on_sent(&mut self, seen: &mut Observed<'_>, transmit: &Transmit, bytes: &[u8]) {
+    /// A batch of packets was built: `bytes` are its bytes, and `plain` its packets before their encryption, if they are encrypted.
+    pub(crate) fn on_sent(
+        &mut self,
+        seen: &mut Observed<'_>,
+        transmit: &Transmit,
+        bytes: &[u8],
+        plain: &[Vec<u8>],
+    ) {
         let segment = transmit.segment_size.unwrap_or(bytes.len()).max(1);
-        for datagram in bytes.chunks(segment) {
-            let Ok(packet) = Packet::parse_unchecked(Bytes::copy_from_slice(datagram)) else {
+        for (index, datagram) in bytes.chunks(segment).enumerate() {
+            let readable = plain.get(index).map_or(datagram, Vec::as_slice);
+            let Ok(packet) = Packet::parse_unchecked(Bytes::copy_from_slice(readable)) else {
                 continue;
             };
             let chunks = chunks(&packet, seen);

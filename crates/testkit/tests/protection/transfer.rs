@@ -2,9 +2,11 @@
 
 use anabranch_netsim::{LinkConfig, LossModel};
 use anabranch_proto::{
-    Config, DynamicAddressConfig, Event, FIRST_EPOCH, MultipathMode, SendOptions, StreamId,
+    Config, DynamicAddressConfig, Event, FIRST_EPOCH, MultipathMode, SendOptions, StreamId, TraceKind,
+    TraceLevel,
 };
 use anabranch_testkit::{Ledger, Pair, Setup, Side, protect, with};
+use anabranch_wire::chunk::kind;
 
 use super::{MS, connected, link, protection};
 
@@ -63,6 +65,34 @@ fn two_paths_with_losses_lose_nothing() {
         pair.run_ms(5000);
         pair.expect_orderly_end(&mut ledgers);
     }
+}
+
+/// A trace names what is in packets, whether or not they are encrypted.
+#[test]
+fn a_trace_reads_packets_before_their_encryption() {
+    let counts = [false, true].map(|protected| {
+        let config = with(Config::default(), |config| {
+            if protected {
+                protect(config);
+            }
+        });
+        let mut pair = Setup::new(14).config(config).path(link()).build();
+        pair.begin();
+        pair.run_ms(5000);
+        assert_eq!(pair.association(Side::A).stats().protection.is_some(), protected);
+        Side::BOTH.into_iter().for_each(|side| pair.host_mut(side).set_tracing(TraceLevel::Packets));
+        let mut ledgers = post(&mut pair, 20);
+        check_all(&mut pair, &mut ledgers);
+        pair.run_ms(1000);
+        let events = pair.host_mut(Side::A).take_trace();
+        let count = |is: fn(&TraceKind) -> bool| events.iter().filter(|(_, event)| is(&event.kind)).count();
+        let acknowledged = count(|kind| matches!(kind, TraceKind::MessageAcknowledged { .. }));
+        let of_dtls = count(|event| {
+            matches!(event, TraceKind::PacketSent { chunks, .. } if chunks.iter().any(|chunk| chunk.kind == kind::DTLS))
+        });
+        (count(|kind| matches!(kind, TraceKind::DataSent { .. })) > 20, acknowledged, of_dtls)
+    });
+    assert_eq!(counts, [(true, 20, 0); 2]);
 }
 
 /// A rekey begins every 50 ms, from alternating sides, while data flows and one path is lost meanwhile.

@@ -49,6 +49,8 @@ struct State {
     /// Both directions are protected: user messages may be sent.
     ready: bool,
     counts: ProtectionStats,
+    /// The packets of the batch before their encryption, if the trace asked for them.
+    plain: Option<Vec<Vec<u8>>>,
 }
 
 /// Set-up and keys.
@@ -64,6 +66,7 @@ impl Protection {
             enforced: false,
             ready: false,
             counts: ProtectionStats::default(),
+            plain: None,
         })))
     }
 
@@ -209,6 +212,7 @@ impl Protection {
     /// cannot be encrypted, it is removed from the buffer.
     pub(crate) fn seal(&mut self, buffer: &mut Vec<u8>, begin: usize) -> Option<usize> {
         let state = self.0.as_mut()?;
+        let plain = (state.plain.is_some()).then(|| buffer[begin + Dtls::HEADER_LEN..].to_vec());
         let sealed = state
             .sending
             .as_mut()
@@ -218,7 +222,26 @@ impl Protection {
             return None;
         }
         state.counts.packets_sealed += 1;
+        if let Some(kept) = &mut state.plain {
+            kept.extend(plain);
+        }
         Some(buffer.len() - begin)
+    }
+}
+
+/// The trace, which reads packets before their encryption.
+impl Protection {
+    /// Keeps the packets that are encrypted until [`Protection::take_plain`].
+    pub(crate) fn keep_plain(&mut self) {
+        if let Some(state) = &mut self.0 {
+            state.plain = Some(Vec::new());
+        }
+    }
+
+    /// The packets that were encrypted since [`Protection::keep_plain`], before their encryption. None is kept any more.
+    pub(crate) fn take_plain(&mut self) -> Vec<Vec<u8>> {
+        let state = self.0.as_mut();
+        state.and_then(|state| state.plain.take()).unwrap_or_default()
     }
 }
 
