@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anabranch_proto::InitGuard;
 use rustls::client::AlwaysResolvesClientRawPublicKeys;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 use rustls::server::AlwaysResolvesServerRawPublicKeys;
 use rustls::sign::SingleCertAndKey;
@@ -37,7 +38,8 @@ pub struct TlsSettings {
 
 impl TlsSettings {
     /// Settings of an endpoint that shows `identity` and accepts the peers of `trust`. Keys are replaced after an hour, or after
-    /// 6,000,000 records of one direction, which are fewer than 100 GB.
+    /// 6,000,000 records of one direction, which are fewer than 100 GB. The first settings of a process take about a tenth of a second of
+    /// processor time, so that no handshake has to.
     ///
     /// # Errors
     /// See [`SettingsError`].
@@ -47,6 +49,7 @@ impl TlsSettings {
             return Err(SettingsError::Mixed);
         }
         let provider = provider();
+        warm_up(&provider);
         let verifier = Arc::new(PeerVerifier::new(trust, raw, &provider)?);
         let tls = |error: rustls::Error| SettingsError::Tls(error.to_string());
         let key = identity.key.clone();
@@ -153,6 +156,15 @@ impl TlsSettings {
 
     pub(crate) fn accept(&self) -> Result<rustls::Connection, rustls::Error> {
         Ok(ServerConnection::new(self.server.clone())?.into())
+    }
+}
+
+/// The first key exchange of a process takes much longer than the others, because the library tests itself and gathers entropy. It would
+/// happen while the peer measures its first round-trip time.
+fn warm_up(provider: &CryptoProvider) {
+    for group in &provider.kx_groups {
+        // An error occurs again in the handshake, which reports it.
+        drop(group.start());
     }
 }
 
