@@ -220,7 +220,10 @@ async fn a_peer_with_another_key_is_refused() {
     // Mallory knows the server, which does not know mallory; and the client knows another server than mallory's.
     for (client, who) in [
         (settings(&mallory, &keys.secrets[1]), "the peer"),
-        (settings(&keys.secrets[0], &mallory), "this side refused the peer"),
+        (
+            settings(&keys.secrets[0], &mallory),
+            "this side refused the peer: its public key or certificate is not among those that are accepted",
+        ),
     ] {
         let client = builder(Config::default(), client)
             .bind("127.0.0.1:0")

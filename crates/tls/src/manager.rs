@@ -276,7 +276,7 @@ impl KeyManagement {
             let read = handshake.tls.read_tls(&mut records);
             let error = match read.map(|_| handshake.tls.process_new_packets()) {
                 Ok(Ok(_)) => continue,
-                Ok(Err(error)) => error.to_string(),
+                Ok(Err(error)) => in_words(&error),
                 Err(error) => error.to_string(),
             };
             // The peer gave its rekeying up, and begins another one.
@@ -451,4 +451,14 @@ impl KeyManagement {
 /// The bits of an epoch in a message.
 fn low(epoch: u64) -> u8 {
     epoch as u8 & 0x7F
+}
+
+/// Why TLS ended a handshake. The library has no words for a peer that the settings do not name.
+fn in_words(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InvalidCertificate(rustls::CertificateError::ApplicationVerificationFailure) => {
+            "its public key or certificate is not among those that are accepted here".to_owned()
+        }
+        other => other.to_string(),
+    }
 }
