@@ -95,10 +95,6 @@ fn bind(side: Side, job: &Job, mut config: Config) -> Outcome<Endpoint> {
         };
         return Ok(Endpoint::builder().config(config).bind_all(&[any])?);
     }
-    // Messages with a deadline leave a path that does not answer by themselves.
-    if job.rival != "anabranch-deadline" {
-        config = config.with_fast_failover();
-    }
     config.local_addresses.clone_from(&job.local);
     if job.rival != "anabranch-best" {
         config.multipath.mode = MultipathMode::Eca;

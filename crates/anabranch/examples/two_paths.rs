@@ -17,9 +17,6 @@ async fn endpoint(hosts: [&str; 2], link: &LinkConfig) -> Result<Endpoint> {
         .iter()
         .map(|host| host.parse())
         .collect::<std::result::Result<_, _>>()?;
-    // A path on which a packet times out is left at once.
-    config.rto.min = Duration::from_millis(200);
-    config.retransmissions.potentially_failed_max_retrans = Some(0);
     let mut builder = Endpoint::builder();
     for address in &config.local_addresses {
         builder = builder.path_link(*address, link.clone(), 1);

@@ -356,7 +356,7 @@ impl EndpointBuilder {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use anabranch::{Config, Endpoint, MultipathMode, PathSource};
     ///
-    /// let mut config = Config::default().with_fast_failover();
+    /// let mut config = Config::default();
     /// config.multipath.mode = MultipathMode::Cmt;
     /// let builder = Endpoint::builder().config(config);
     /// let endpoint = builder.bind_paths(&["wlan0".into(), "wwan0".into()], 0)?;

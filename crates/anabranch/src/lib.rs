@@ -113,7 +113,7 @@ pub use anabranch_proto::{
 pub use anabranch_proto::{
     Acknowledged, Admission, AssociationState, AssociationStats, BufferConfig, Candidate, CloseReason,
     Config, ConfigError, ConnectOptions, Counters, DiscardNotice, Dscp, DscpError, EcnCodepoint,
-    EcnPathStats, EcnState, Event, Extensions, HeartbeatConfig, InterleavingConfig, LossDetection,
+    EcnPathStats, EcnState, Event, Extensions, Failover, HeartbeatConfig, InterleavingConfig, LossDetection,
     LowerLayer, MessageId, MessagePart, NrSackConfig, PartialReliabilityConfig, PathHeartbeats, PathId,
     PathMtu, PathPair, PathRequestError, PathSettings, PathState, PathStats, Payload, Ppid, ProtectionStats,
     ReconfigurationConfig, ReconfigurationError, ReconfigurationEvent, ReconfigurationRequest,

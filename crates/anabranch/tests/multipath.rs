@@ -32,7 +32,7 @@ fn link(text: &str) -> LinkConfig {
 }
 
 fn config(mode: MultipathMode, addresses: &[IpAddr]) -> Config {
-    let mut config = Config::default().with_fast_failover();
+    let mut config = Config::default();
     config.local_addresses = addresses.to_vec();
     config.multipath.mode = mode;
     config

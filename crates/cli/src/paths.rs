@@ -98,10 +98,7 @@ impl PathArgs {
         self.locals().iter().any(|path| path.ip == local)
     }
 
-    fn apply(&self, config: &mut Config, mode: Mode, follows: bool) {
-        if self.path.len() > 1 || follows || self.at_once() {
-            *config = config.clone().with_fast_failover();
-        }
+    fn apply(&self, config: &mut Config, mode: Mode) {
         config.local_addresses = self.locals().iter().map(|local| local.ip).collect();
         config.multipath.mode = mode.into();
     }
@@ -139,7 +136,7 @@ impl PathArgs {
     ) -> Result<Begin, Failure> {
         let begin = self.begin(watches)?;
         let follows = matches!(begin, Some(Begin::Follow(_)));
-        self.apply(config, self.multipath.unwrap_or(Mode::Off), follows);
+        self.apply(config, self.multipath.unwrap_or(Mode::Off));
         if let ([only], true, false) = (&self.path[..], self.at_once(), follows) {
             return Err(Failure::new(format!(
                 "--multipath {} needs two paths, but only --path {only} is given: give --path once for each path",
@@ -201,7 +198,6 @@ impl PathArgs {
             )));
         }
         let begin = self.begin(watches)?;
-        let follows = matches!(begin, Some(Begin::Follow(_)));
         // A client may add networks to a server with one address, except with DTLS. Each peer chooses how it sends, so the listener offers
         // ECA-SCTP.
         let otherwise = if self.path.len() > 1 || config.dynamic_addresses.is_some() {
@@ -209,9 +205,7 @@ impl PathArgs {
         } else {
             Mode::Off
         };
-        self.apply(config, self.multipath.unwrap_or(otherwise), follows);
-        // A dead path of several is left at its first timeout; with one path this changes nothing.
-        config.retransmissions.potentially_failed_max_retrans = Some(0);
+        self.apply(config, self.multipath.unwrap_or(otherwise));
         Ok(begin)
     }
 

@@ -9,6 +9,7 @@ mod error;
 #[cfg(any(test, feature = "experiments"))]
 mod experiments;
 mod extensions;
+mod failover;
 mod lower_layer;
 mod multipath;
 mod parameters;
@@ -36,6 +37,7 @@ use error::check;
 pub use extensions::{
     DiscardNotice, InterleavingConfig, NrSackConfig, PartialReliabilityConfig, ReconfigurationConfig,
 };
+pub use failover::Failover;
 pub use lower_layer::LowerLayer;
 pub use multipath::{
     AckRouting, CoupledControl, EcaConfig, MultipathConfig, MultipathMode, PathScheduler,
@@ -465,7 +467,8 @@ impl Config {
 
     /// The same loss recovery and congestion control as RFC 9260: losses are detected by missing reports and T3-rtx; congestion control of
     /// §7.2 with its initial window; `Max.Burst` and no pacing; no I bit. Messages leave in the order of `send`, in DATA chunks, and all
-    /// streams wait for one send buffer. A shutdown takes at most 300 s without progress. All other settings are those of [`Config::default`]. For comparison with other stacks, and for
+    /// streams wait for one send buffer. Data stays on a path that does not answer until it is inactive. A shutdown takes at most 300 s
+    /// without progress. All other settings are those of [`Config::default`]. For comparison with other stacks, and for
     /// experiments made with them.
     #[must_use]
     pub fn rfc9260() -> Self {
@@ -478,6 +481,7 @@ impl Config {
         };
         config.buffers.stream_shares = false;
         config.interleaving.offer = false;
+        config.retransmissions.failover = Failover::Rfc9260;
         config
     }
 
@@ -530,31 +534,45 @@ impl Config {
         self
     }
 
-    /// The same settings, changed so that data leaves a failed path within a few hundred milliseconds instead of seconds. For
-    /// associations with several paths.
+    /// The same settings, changed so that data leaves a failed path within a few hundred milliseconds instead of seconds. An association
+    /// with several paths has them by itself ([`Failover::Fast`]). With one path they find an interruption faster, and the association
+    /// outlives a longer one.
     ///
-    /// | setting | value | why |
+    /// | setting | value, unless it is smaller already | why |
     /// | --- | --- | --- |
-    /// | `retransmissions.potentially_failed_max_retrans` | 0 | data leaves the path at its first timeout (RFC 7829 §6) |
+    /// | `retransmissions.failover` | [`Failover::PotentiallyFailed`], 0 | data leaves the path at its first timeout (RFC 7829 §6) |
     /// | `rto.min`, `rto.initial`, `rto.max` | 200 ms, 500 ms, 2 s | the first timeout comes 200 ms after the last acknowledgement, or after a smoothed RTT and its variation; a path that works again is found within about 3 s |
-    /// | `sack.delay` | 20 ms | the acknowledgement delay must be shorter than the peer's `rto.min`; use these settings at both endpoints |
+    /// | `sack.delay` | 20 ms | the acknowledgement delay must be shorter than the peer's `rto.min` |
     /// | `heartbeat.interval` | 500 ms | the failure of an idle path is found before the path is needed |
-    /// | `retransmissions.association_max_retrans` | 30 | if every path fails, the association lasts for another minute |
+    /// | `retransmissions.association_max_retrans` | three times as many | the timeouts are shorter: with 30 the association lasts for another minute if every path fails |
     ///
     /// If the round-trip times are shorter than 50 ms, `rto.min` may be as low as 50 ms. It must leave room for the variation of the
     /// delay, or spurious timeouts cause spurious failovers.
     #[must_use]
     pub fn with_fast_failover(mut self) -> Self {
-        self.retransmissions.potentially_failed_max_retrans = Some(0);
-        self.retransmissions.association_max_retrans = 30;
-        self.rto = RtoConfig {
-            initial: Duration::from_millis(500),
-            min: Duration::from_millis(200),
-            max: Duration::from_secs(2),
+        let (rto, limits) = (&mut self.rto, &mut self.retransmissions);
+        limits.failover = Failover::PotentiallyFailed { max_retrans: 0 };
+        limits.association_max_retrans = limits.association_max_retrans.saturating_mul(3);
+        *rto = RtoConfig {
+            initial: rto.initial.min(Duration::from_millis(500)),
+            min: rto.min.min(Duration::from_millis(200)),
+            max: rto.max.min(Duration::from_secs(2)),
         };
-        self.sack.delay = Duration::from_millis(20);
-        self.heartbeat.interval = Some(Duration::from_millis(500));
+        self.sack.delay = self.sack.delay.min(Duration::from_millis(20));
+        let faster = |interval: Duration| interval.min(Duration::from_millis(500));
+        self.heartbeat.interval = self.heartbeat.interval.map(faster);
         self
+    }
+
+    /// The settings of an association with several paths, if they are not these.
+    pub(crate) fn of_several_paths(&self) -> Option<Self> {
+        let is_fast = self.retransmissions.failover == Failover::Fast;
+        is_fast.then(|| self.clone().with_fast_failover())
+    }
+
+    /// Whether an association has several paths from the beginning, as far as this endpoint knows.
+    pub(crate) fn lists_several_paths(&self) -> bool {
+        self.local_addresses.len().max(self.path_pairs.len()) > 1
     }
 
     /// The time of T5-shutdown-guard (RFC 9260 §9.2) that these settings result in.

@@ -76,11 +76,11 @@ pub use association_state::AssociationState;
 pub use close_reason::CloseReason;
 pub use config::{
     AckRouting, AddressForm, AddressTypes, AuthenticationConfig, BufferConfig, Config, ConfigError,
-    CoupledControl, DiscardNotice, DiscardReduction, DynamicAddressConfig, EcaConfig, HeartbeatConfig,
-    HmacAlgorithm, InterleavingConfig, LossDetection, LowerLayer, MultipathConfig, MultipathMode,
-    NrSackConfig, PartialReliabilityConfig, PathHeartbeats, PathMtu, PathPair, PathScheduler, PathSettings,
-    ProtectionConfig, ReconfigurationConfig, RecoveryRules, RetransmissionConfig, RetransmissionPolicy,
-    RtoConfig, SackConfig, SchedulerKind, SharedKey, StreamConfig, T3Restart,
+    CoupledControl, DiscardNotice, DiscardReduction, DynamicAddressConfig, EcaConfig, Failover,
+    HeartbeatConfig, HmacAlgorithm, InterleavingConfig, LossDetection, LowerLayer, MultipathConfig,
+    MultipathMode, NrSackConfig, PartialReliabilityConfig, PathHeartbeats, PathMtu, PathPair, PathScheduler,
+    PathSettings, ProtectionConfig, ReconfigurationConfig, RecoveryRules, RetransmissionConfig,
+    RetransmissionPolicy, RtoConfig, SackConfig, SchedulerKind, SharedKey, StreamConfig, T3Restart,
 };
 pub use dscp::{Dscp, DscpError};
 pub use ecn::{EcnCodepoint, EcnState};

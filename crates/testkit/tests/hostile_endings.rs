@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anabranch_netsim::Generator;
 use anabranch_proto::{
-    AssociationId, AssociationState as State, Config, Event, SendOptions, StreamId, Timestamp, Tsn,
+    AssociationId, AssociationState as State, Config, Event, Failover, SendOptions, StreamId, Timestamp, Tsn,
     VerificationTag,
 };
 use anabranch_testkit::{FromEndpoint, Script, Seeds, quiet, shutdown_chunk, state_cookie};
@@ -171,7 +171,7 @@ fn random_config(random: &mut Generator) -> Config {
     config.heartbeat.interval = pick(random, &[None, Some(500 * MS)]);
     config.retransmissions.association_max_retrans = pick(random, &[2, 10, 10_000]);
     config.retransmissions.max_init_retransmits = pick(random, &[2, 8, 10_000]);
-    config.retransmissions.potentially_failed_max_retrans = pick(random, &[None, Some(0)]);
+    config.retransmissions.failover = pick(random, &[Failover::Rfc9260, Failover::Fast]);
     config.buffers.receive = pick(random, &[4000, 100_000]);
     config.nr_sack.offer = random.below(2) == 0;
     config

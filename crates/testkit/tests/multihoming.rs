@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use anabranch_netsim::{LinkConfig, LossModel};
 use anabranch_proto::{
-    CloseReason, Config, Event, PathId, PathPair, PathState, PathStats, SendOptions, StreamId,
+    CloseReason, Config, Event, Failover, PathId, PathPair, PathState, PathStats, SendOptions, StreamId,
 };
 use anabranch_testkit::{Ledger, Pair, Script, Setup, Side};
 use anabranch_wire::chunk::{Chunk, Heartbeat, HeartbeatAck};
@@ -18,9 +18,12 @@ fn link() -> LinkConfig {
     LinkConfig::default().with_rate(10_000_000).with_delay(10 * MS)
 }
 
+/// The timeouts are those of RFC 9260.
 fn paths(seed: u64, count: usize) -> Pair {
     let setup = (0..count).fold(Setup::new(seed), |setup, _| setup.path(link()));
-    setup.connect()
+    setup
+        .adjust_both(|config| config.retransmissions.failover = Failover::Rfc9260)
+        .connect()
 }
 
 fn path(pair: &Pair, side: Side, index: usize) -> PathStats {
@@ -373,7 +376,7 @@ fn a_shutdown_ends_over_the_path_that_works() {
             .path(link())
             .adjust_both(|config| {
                 config.rto.min = Duration::from_millis(rto);
-                config.retransmissions.potentially_failed_max_retrans = Some(0);
+                config.retransmissions.failover = Failover::PotentiallyFailed { max_retrans: 0 };
             })
             .connect();
         pair.send(Side::A, 0, "before");

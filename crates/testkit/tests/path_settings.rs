@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use anabranch_netsim::{Ecn, LinkConfig};
 use anabranch_proto::{
-    Dscp, PathHeartbeats, PathId, PathMtu, PathRequestError, PathSettings, PathState, PathStats, SendOptions,
-    StreamId, VerificationTag,
+    Dscp, Failover, PathHeartbeats, PathId, PathMtu, PathRequestError, PathSettings, PathState, PathStats,
+    SendOptions, StreamId, VerificationTag,
 };
 use anabranch_testkit::{Pair, Script, Setup, Side, quiet, state_cookie};
 use anabranch_wire::chunk::{Chunk, CookieEcho};
@@ -20,7 +20,11 @@ fn link() -> LinkConfig {
 }
 
 fn two_paths() -> Pair {
-    let mut pair = Setup::new(1).path(link()).path(link()).connect();
+    let mut pair = Setup::new(1)
+        .path(link())
+        .path(link())
+        .adjust_both(|config| config.retransmissions.failover = Failover::Rfc9260)
+        .connect();
     pair.run_for(2 * SECOND);
     pair
 }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use anabranch_netsim::LinkConfig;
-use anabranch_proto::{Config, Event, PathError, PathId, PathState, PathStats, Timestamp};
+use anabranch_proto::{Config, Event, Failover, PathError, PathId, PathState, PathStats, Timestamp};
 use anabranch_testkit::{Ledger, Pair, Script, Setup, Side};
 use anabranch_wire::chunk::{Chunk, HeartbeatAck};
 
@@ -31,6 +31,10 @@ fn pair(seed: u64, count: usize, change: impl Fn(&mut Config)) -> Pair {
 
 fn path(pair: &Pair, index: usize) -> PathStats {
     pair.association(Side::A).stats().paths.swap_remove(index)
+}
+
+fn potentially_failed(max_retrans: u32) -> Failover {
+    Failover::PotentiallyFailed { max_retrans }
 }
 
 /// The sequence of states of a path of A.
@@ -295,9 +299,9 @@ fn heartbeats_every_rto() {
 /// (§3.2 item 1).
 #[test]
 fn not_potentially_failed_without_the_setting() {
-    for setting in [None, Some(5), Some(0)] {
+    for setting in [Failover::Rfc9260, potentially_failed(5), potentially_failed(0)] {
         let mut pair = pair(8, 2, |config| {
-            config.retransmissions.potentially_failed_max_retrans = setting;
+            config.retransmissions.failover = setting;
         });
         pair.cut(0, true);
         for _ in 0..300 {
@@ -306,7 +310,7 @@ fn not_potentially_failed_without_the_setting() {
         }
         pair.run_for(5 * SECOND);
         assert_eq!(pair.messages(Side::Z).len(), 300);
-        let expected = if setting == Some(0) {
+        let expected = if setting == potentially_failed(0) {
             vec![PotentiallyFailed, Inactive]
         } else {
             vec![Inactive]
@@ -320,9 +324,13 @@ fn not_potentially_failed_without_the_setting() {
 /// report counts as one error.
 #[test]
 fn an_unreachable_path_is_left_at_once() {
-    for (count, setting) in [(2, Some(0)), (2, None), (1, Some(0))] {
+    for (count, setting) in [
+        (2, potentially_failed(0)),
+        (2, Failover::Rfc9260),
+        (1, potentially_failed(0)),
+    ] {
         let mut pair = pair(10, count, |config| {
-            config.retransmissions.potentially_failed_max_retrans = setting;
+            config.retransmissions.failover = setting;
         });
         pair.cut(0, true);
         pair.send(Side::A, 0, vec![1; 100]);
@@ -333,7 +341,7 @@ fn an_unreachable_path_is_left_at_once() {
             association.handle_path_error(now, PathId(0), PathError::Unreachable);
         }
         pair.run_ms(60);
-        let leaves = count == 2 && setting.is_some();
+        let leaves = count == 2 && setting != Failover::Rfc9260;
         assert_eq!(
             pair.messages(Side::Z).len(),
             usize::from(leaves),
@@ -360,4 +368,36 @@ fn heartbeats_that_are_off_stay_off() {
     assert_eq!(path(&pair, 0).state, PotentiallyFailed);
     assert_eq!(pair.association(Side::A).counters().heartbeats_sent, before);
     assert_eq!(pair.messages(Side::Z).len(), 1);
+}
+
+// A → DATA (path 0) → (cut); A: T3-rtx, path 0 is potentially failed; Z → DATA (path 0) → (cut); Z: the same
+/// With several paths, and no setting at all, data of both ends leaves a failed path within 300 ms.
+#[test]
+fn data_leaves_a_failed_path_of_several_by_default() {
+    for side in [Side::A, Side::Z] {
+        let setup = Setup::new(11).path(link()).path(link());
+        let mut pair = setup.connect();
+        pair.run_for(5 * SECOND);
+        let before = path(&pair, 0);
+        assert_eq!(before.heartbeat_interval, Some(500 * MS));
+        pair.cut(0, true);
+        pair.send(side, 0, vec![1; 100]);
+        pair.run_ms(300 + 40);
+        let other = if side == Side::A { Side::Z } else { Side::A };
+        assert_eq!(pair.messages(other).len(), 1, "from {side:?}");
+    }
+}
+
+/// With one path the timeouts are those of RFC 9260, and with several if the application asks for them.
+#[test]
+fn the_timeouts_of_rfc_9260_stay_with_one_path_and_where_they_are_chosen() {
+    for (count, failover) in [(1, Failover::Fast), (2, Failover::Rfc9260)] {
+        let setup = (0..count).fold(Setup::new(12), |setup, _| setup.path(link()));
+        let setup = setup.adjust_both(|config| config.retransmissions.failover = failover);
+        let mut pair = setup.connect();
+        pair.run_for(5 * SECOND);
+        let now = path(&pair, 0);
+        assert_eq!(now.rto, SECOND, "{count} paths");
+        assert_eq!(now.heartbeat_interval, Some(30 * SECOND), "{count} paths");
+    }
 }

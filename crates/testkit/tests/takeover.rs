@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use anabranch_netsim::LinkConfig;
 use anabranch_proto::{
-    AssociationState as State, ConnectOptions, EcnCodepoint, Event, Handling, PathId, PathState, SendOptions,
-    StreamId, Tsn, VerificationTag,
+    AssociationState as State, ConnectOptions, EcnCodepoint, Event, Failover, Handling, PathId, PathState,
+    SendOptions, StreamId, Tsn, VerificationTag,
 };
 use anabranch_testkit::fixture::FULL;
 use anabranch_testkit::{FromEndpoint, PORT, Script, Setup, Side, quiet, sack, state_cookie};
@@ -537,7 +537,7 @@ fn an_address_that_never_answered_is_not_answered() {
     config.heartbeat.interval = Some(SECOND);
     config.rto.max = 2 * SECOND;
     config.retransmissions.path_max_retrans = 1;
-    config.retransmissions.potentially_failed_max_retrans = Some(0);
+    config.retransmissions.failover = Failover::PotentiallyFailed { max_retrans: 0 };
     let mut script = Script::new(config, 1);
     script.set_up_with(listing(&[victim]));
     let attacker = script.remote;

@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, Config, Endpoint, PathState};
+use anabranch::{Association, Config, Endpoint, Failover, PathState};
 
 use crate::bed::{Bed, LIMIT, expect_pause_below, wait_until};
 use crate::transfer::{PORT, Progress, path, receive, send, wait_for_paths};
@@ -158,14 +158,14 @@ const BOTH: [[&str; 2]; 2] = [["10.81.1.1/24", "10.81.1.2/24"], ["fd81:2::1/64",
 #[test]
 fn fast_detection() {
     expect_pause_below(Duration::from_secs(1), || {
-        cut_and_return(Scene::new("fast", Config::default().with_fast_failover()))
+        cut_and_return(Scene::new("fast", Config::default()))
     });
 }
 
 #[test]
 fn fast_detection_from_ipv4_to_ipv6() {
     expect_pause_below(Duration::from_secs(1), || {
-        let mut scene = Scene::new("v4v6", Config::default().with_fast_failover());
+        let mut scene = Scene::new("v4v6", Config::default());
         scene.subnets = BOTH;
         cut_and_return(scene)
     });
@@ -175,7 +175,7 @@ fn fast_detection_from_ipv4_to_ipv6() {
 /// if the congestion window is full, no packet leaves until T3-rtx expires.
 #[test]
 fn an_own_device_goes_down() {
-    let mut config = Config::default().with_fast_failover();
+    let mut config = Config::default();
     config.rto.min = Duration::from_millis(1500);
     config.rto.initial = config.rto.min;
     expect_pause_below(Duration::from_secs(5), || {
@@ -192,7 +192,7 @@ fn an_own_device_goes_down() {
 /// A path with a short RTT can have a short `RTO.Min`: a failure is then detected within milliseconds.
 #[test]
 fn milliseconds_where_the_delay_is_none() {
-    let mut config = Config::default().with_fast_failover();
+    let mut config = Config::default();
     config.rto.min = Duration::from_millis(20);
     config.sack.delay = Duration::from_millis(5);
     expect_pause_below(Duration::from_millis(500), || {
@@ -206,7 +206,7 @@ fn milliseconds_where_the_delay_is_none() {
 #[test]
 fn potentially_failed_with_the_timeouts_of_rfc_9260() {
     let mut config = Config::default();
-    config.retransmissions.potentially_failed_max_retrans = Some(0);
+    config.retransmissions.failover = Failover::PotentiallyFailed { max_retrans: 0 };
     expect_pause_below(Duration::from_secs(10), || {
         cut_and_return(Scene::new("pf", config.clone()))
     });

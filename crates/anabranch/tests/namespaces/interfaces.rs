@@ -31,7 +31,7 @@ fn bed(test: &'static str) -> Option<Bed> {
 }
 
 fn config() -> Config {
-    let mut config = Config::default().with_fast_failover();
+    let mut config = Config::default();
     config.dynamic_addresses = Some(DynamicAddressConfig::default());
     config.multipath.mode = MultipathMode::Cmt;
     config

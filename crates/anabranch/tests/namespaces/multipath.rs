@@ -26,7 +26,7 @@ fn address(index: usize, side: u8) -> IpAddr {
 
 fn endpoint(mode: MultipathMode, side: u8, shape: impl Fn(EndpointBuilder) -> EndpointBuilder) -> Endpoint {
     let addresses: Vec<IpAddr> = (0..LINKS.len()).map(|index| address(index, side)).collect();
-    let mut config = Config::default().with_fast_failover();
+    let mut config = Config::default();
     config.local_addresses = addresses.clone();
     config.multipath.mode = mode;
     let locals: Vec<_> = addresses

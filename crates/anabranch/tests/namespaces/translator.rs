@@ -50,7 +50,7 @@ fn rebind(bed: &Bed, ports: &str) {
 }
 
 fn config() -> Config {
-    Config::default().with_fast_failover()
+    Config::default()
 }
 
 /// A server's endpoint and the thread that runs it. It reports accepted associations and echoes all messages.

@@ -104,7 +104,7 @@ pub(crate) fn verdict(mut child: Child) -> String {
 }
 
 async fn connect() -> (Endpoint, Association) {
-    let config = Config::default().with_fast_failover();
+    let config = Config::default();
     let addresses = [IpAddr::from([10, 83, 1, 1]), IpAddr::from([10, 83, 2, 1])];
     let endpoint = endpoint(&config, &addresses, true, Some("delay=40ms"));
     let remote = SocketAddr::from(([10, 83, 1, 2], UDP_PORT));

@@ -21,7 +21,7 @@ const MESSAGES: u64 = 2000;
 const KEY: &str = "a secret of both";
 
 fn open() -> Endpoint {
-    let mut config = Config::default().with_fast_failover();
+    let mut config = Config::default();
     config.local_addresses = OURS.map(IpAddr::from).to_vec();
     config.dynamic_addresses = Some(DynamicAddressConfig::default());
     let mut authentication = AuthenticationConfig::default();

@@ -92,7 +92,7 @@ impl Seen {
 }
 
 fn open(exchange: &Exchange, capture: &PathBuf) -> Endpoint {
-    let mut config = Config::default().with_fast_failover();
+    let mut config = Config::default();
     config.local_addresses = OURS.map(IpAddr::from).to_vec();
     config.multipath.mode = exchange.mode;
     config.multipath.congestion = exchange.congestion;

@@ -158,9 +158,6 @@ impl Settings {
             _ => {}
         }
         if paths > 1 {
-            if self != Self::Deadline {
-                config = config.with_fast_failover();
-            }
             if matches!(self, Self::Defaults | Self::Lifetime | Self::Deadline) {
                 config.multipath.mode = MultipathMode::Eca;
             }

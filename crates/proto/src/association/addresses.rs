@@ -8,6 +8,7 @@ use anabranch_wire::cause::Cause;
 use anabranch_wire::chunk::{AsconfAck, Chunk};
 use bytes::Bytes;
 
+use super::failover::on_paths_added;
 use super::{Association, Capabilities};
 use crate::association_state::permit;
 use crate::close_reason::CloseReason;
@@ -405,6 +406,7 @@ fn pair_addresses(association: &mut Association, now: Timestamp) {
     let requests = association.addresses.requests();
     let known = requests.map_or_else(|| association.config.local_addresses.clone(), Requests::usable);
     let added = association.paths.add_pairs(now, &association.config, &known);
+    on_paths_added(association, now);
     // Requests with wildcards are for networks behind address translators.
     if !added.is_empty()
         && association

@@ -9,6 +9,7 @@ use anabranch_wire::{Tsn, VerificationTag};
 
 use super::authentication::tell_authentication;
 use super::ending::Ending;
+use super::failover::on_paths_added;
 use super::identity::Identity;
 use super::ports::tell_ports;
 use super::protection::{adopt_protection, why_unprotected};
@@ -55,6 +56,11 @@ pub(crate) struct Blueprint {
 impl Blueprint {
     /// Builds an association in state CLOSED with its own tag and Initial TSN.
     fn build(mut self, now: Timestamp, local_tag: VerificationTag, local_initial_tsn: Tsn) -> Association {
+        if self.config.lists_several_paths()
+            && let Some(config) = self.config.of_several_paths()
+        {
+            self.config = Arc::new(config);
+        }
         let tie_tags = TieTags::new(&mut self.random);
         let authentication = offer(&self.config, || self.random.bytes());
         let protection = match &self.config.protection {
@@ -222,6 +228,7 @@ impl Association {
         // The peer knows the addresses that this endpoint listed: each has a path at least, though the peer may have one address alone.
         self.paths
             .add_pairs(now, &self.config, &self.config.local_addresses);
+        on_paths_added(self, now);
         tell_ports(self);
     }
 

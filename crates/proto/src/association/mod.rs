@@ -10,6 +10,7 @@ mod chunk_rules;
 mod collision;
 mod deadlines;
 mod ending;
+mod failover;
 mod failure;
 mod handshake;
 mod icmp;

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use anabranch_wire::chunk::{Asconf, Chunk, EncodeChunk, kind, padded};
 use anabranch_wire::packet::COMMON_HEADER_LEN;
 
+use super::failover::on_paths_added;
 use super::ports::tell_ports;
 use super::{Association, ControlQueue, Notices};
 use crate::association_state::permit;
@@ -53,6 +54,7 @@ impl Association {
         let tested = responder.tested;
         state.responses.deferred = responder.deferred;
         self.paths.on_arrival(inbound);
+        on_paths_added(self, now);
         tell_ports(self);
         for path in tested {
             if self.paths.has(path) {

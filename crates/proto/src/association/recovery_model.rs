@@ -11,7 +11,7 @@ use bytes::Bytes;
 use self::judge::Judge;
 use self::network::{Fate, Network};
 use super::Association;
-use crate::config::{Config, CoupledControl, MultipathMode, RecoveryRules};
+use crate::config::{Config, CoupledControl, Failover, MultipathMode, RecoveryRules};
 use crate::congestion::checked::checked;
 use crate::controller::{BbrConfig, CongestionControl};
 use crate::ecn::EcnCodepoint;
@@ -76,6 +76,7 @@ fn config(commands: &mut Commands<'_>, paths: u8) -> Config {
     config.rto.max = Duration::from_secs([60, 5][usize::from(bits >> 2 & 1)]);
     config.retransmissions.association_max_retrans = 10_000;
     config.retransmissions.path_max_retrans = 10_000;
+    config.retransmissions.failover = Failover::Rfc9260;
     config.buffers.send = 2 * MOST_BYTES;
     if paths > 1 {
         config.multipath.mode = MultipathMode::Cmt;

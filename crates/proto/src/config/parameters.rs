@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::error::{ConfigError, check};
+use super::failover::Failover;
 use super::settings::settings;
 
 settings! {
@@ -55,11 +56,8 @@ settings! {
         pub association_max_retrans: u32,
         /// `Path.Max.Retrans`: a path becomes inactive after more consecutive errors than this. Default 5.
         pub path_max_retrans: u32,
-        /// `PotentiallyFailed.Max.Retrans`: a path becomes potentially failed after more consecutive errors than this (RFC 7829 §3.2). Data
-        /// then takes another path, and a heartbeat tests this path every RTO. `None`, the default, has no such state: data stays on the
-        /// path until it is inactive (RFC 9260 §8.2). RFC 7829 §6 recommends 0 for fast failover. A value of `path_max_retrans` or more has
-        /// no effect (RFC 7829 §3.2, item 1).
-        pub potentially_failed_max_retrans: Option<u32>,
+        /// When data leaves a path that does not answer. Default [`Failover::Fast`].
+        pub failover: Failover,
         /// `Max.Init.Retransmits`: the most retransmissions of INIT or COOKIE ECHO before set-up fails. Default 8.
         pub max_init_retransmits: u32,
     } experiments {
@@ -71,7 +69,7 @@ impl Default for RetransmissionConfig {
         Self {
             association_max_retrans: 10,
             path_max_retrans: 5,
-            potentially_failed_max_retrans: None,
+            failover: Failover::default(),
             max_init_retransmits: 8,
         }
     }
@@ -80,7 +78,7 @@ impl Default for RetransmissionConfig {
 impl RetransmissionConfig {
     /// Whether paths can be potentially failed.
     pub(crate) fn fails_potentially(&self) -> bool {
-        self.potentially_failed_max_retrans.is_some()
+        self.failover.max_retrans().is_some()
     }
 }
 

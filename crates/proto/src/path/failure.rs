@@ -20,7 +20,7 @@ impl Path {
             self.state
         } else if self.error_count > self.parameters.max_retrans {
             PathState::Inactive
-        } else if limits.potentially_failed_max_retrans.is_some_and(doubtful) {
+        } else if limits.failover.max_retrans().is_some_and(doubtful) {
             PathState::PotentiallyFailed
         } else {
             self.state
@@ -68,7 +68,7 @@ impl Path {
 impl Paths {
     /// Whether one more error makes data leave this path.
     pub(crate) fn leave_after_error(&self, id: PathId, limits: &RetransmissionConfig) -> bool {
-        let most = limits.potentially_failed_max_retrans.unwrap_or(u32::MAX);
+        let most = limits.failover.max_retrans().unwrap_or(u32::MAX);
         let path = self.path(id);
         path.error_count >= most.min(path.parameters.max_retrans) && self.present_count() > 1
     }

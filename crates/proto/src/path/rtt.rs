@@ -34,6 +34,15 @@ impl Rtt {
         }
     }
 
+    /// The bounds of the timeout change. A timeout that nothing was measured for begins anew.
+    pub(crate) fn set_bounds(&mut self, config: &RtoConfig) {
+        (self.min, self.max) = (config.min, config.max);
+        self.rto = match self.smoothed {
+            None => config.initial,
+            Some(_) => self.unbounded_rto().clamp(self.min, self.max),
+        };
+    }
+
     /// The retransmission timeout, back-off included.
     pub(crate) fn rto(&self) -> Duration {
         self.rto

@@ -42,7 +42,7 @@ pub(crate) struct Paths {
     /// The path that new data took last, to notice a failover.
     current: PathId,
     /// Whether the potentially failed state is used (RFC 7829). Then the least bad of several inactive paths is chosen by its errors.
-    quick: bool,
+    pub(super) quick: bool,
     pub(super) multipath: MultipathConfig,
     /// Which paths may share a bottleneck, if the windows of those alone are coupled.
     pub(super) groups: Option<Box<Groups>>,
@@ -77,7 +77,7 @@ impl Paths {
             preferred: None,
             awaits_confirmation: false,
             current: first,
-            quick: config.retransmissions.potentially_failed_max_retrans.is_some(),
+            quick: config.retransmissions.fails_potentially(),
             multipath: config.multipath,
             groups: config.multipath.is_grouped().then(Box::default),
             turn: first,

@@ -1,6 +1,6 @@
 //! Changes of the settings of one path (RFC 6458 §8.1.12): those of the association until the application changes them.
 
-use super::{Path, Pmtu};
+use super::{Path, Paths, Pmtu};
 use crate::config::{Config, PathHeartbeats, PathMtu, PathSettings};
 use crate::controller::Controller;
 use crate::random::Random;
@@ -51,6 +51,24 @@ impl Path {
         self.parameters = before.parameters;
         if let PathMtu::Fixed(_) = before.parameters.path_mtu {
             self.set_path_mtu(before.parameters.path_mtu, config);
+        }
+    }
+}
+
+impl Paths {
+    /// The association has other timeouts and heartbeats from now on. Paths whose heartbeats the application set keep them.
+    pub(crate) fn adopt_timeouts(&mut self, now: Timestamp, before: &Config, config: &Config) {
+        self.quick = config.retransmissions.fails_potentially();
+        for path in self.iter_mut() {
+            path.rtt.set_bounds(&config.rto);
+            if path.parameters.heartbeat_interval != before.heartbeat.interval {
+                continue;
+            }
+            path.parameters.heartbeat_interval = config.heartbeat.interval;
+            if let Some(interval) = config.heartbeat.interval {
+                let latest = now + path.rtt.rto() + interval;
+                path.heartbeat.due = path.heartbeat.due.map(|due| due.min(latest));
+            }
         }
     }
 }

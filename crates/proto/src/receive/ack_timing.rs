@@ -54,6 +54,11 @@ impl AckTiming {
         }
     }
 
+    /// Delays the next acknowledgements for at most this time.
+    pub(super) fn set_delay(&mut self, delay: Duration) {
+        self.delay = delay;
+    }
+
     /// A chunk of the packet that is being handled requires this urgency.
     pub(super) fn note(&mut self, urgency: Urgency) {
         self.urgency = self.urgency.max(urgency);

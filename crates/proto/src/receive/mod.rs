@@ -118,6 +118,12 @@ impl Receiver {
         }
     }
 
+    /// Delays acknowledgements as these settings say from now on.
+    pub(crate) fn adopt_delay(&mut self, config: &SackConfig) {
+        self.sack = config.clone();
+        self.acks.timing.set_delay(config.delay);
+    }
+
     /// Starts again, as after a restart of the peer (§5.2.4 A). The application can still read complete messages. Incomplete messages are
     /// dropped; if parts of one were delivered, its last part never comes.
     pub(crate) fn reset(&mut self, initial_tsn: Tsn, inbound_streams: u16) {

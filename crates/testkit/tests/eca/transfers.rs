@@ -89,7 +89,7 @@ fn paths_are_cut_and_restored() {
         .path(link(10).with_loss(LossModel::bernoulli(0.01)))
         .path(link(30))
         .path(link(60))
-        .config(Config::default().with_fast_failover())
+        .config(Config::default())
         .adjust_both(|config| config.multipath.mode = MultipathMode::Eca);
     let mut pair = setup.connect();
     pair.run_for(3000 * MS);

@@ -236,7 +236,7 @@ fn a_collision_at_another_address() {
 /// association continues without that path, which gets HEARTBEATs at the usual interval.
 #[test]
 fn an_abort_from_an_unconfirmed_address_fails_its_path_only() {
-    let mut script = listed(Config::default(), &[R2]);
+    let mut script = listed(Config::rfc9260(), &[R2]);
     assert_eq!(script.expect().destination.ip(), R2);
     script.remote.set_ip(R2);
     script.send_tagged(script.tag, &[reflected_abort()]);

@@ -13,7 +13,7 @@ const OF_APPLICATIONS: [&str; 36] = [
     "rto.max",
     "retransmissions.association_max_retrans",
     "retransmissions.path_max_retrans",
-    "retransmissions.potentially_failed_max_retrans",
+    "retransmissions.failover",
     "retransmissions.max_init_retransmits",
     "heartbeat.interval",
     "sack.delay",

@@ -14,8 +14,8 @@ use anabranch_netsim::{Generator, LinkConfig, LossModel, Probability, QueueLimit
 use anabranch_proto::controller::{BbrConfig, CongestionControl};
 use anabranch_proto::{
     AckRouting, AssociationState, CloseReason, Config, ConnectOptions, Counters, CoupledControl, Event,
-    MultipathConfig, MultipathMode, PathScheduler, ReconfigurationError, ReconfigurationEvent, RecoveryRules,
-    ResetDirection, RetransmissionPolicy, SchedulerKind, StreamId, StreamSelection, Tsn,
+    Failover, MultipathConfig, MultipathMode, PathScheduler, ReconfigurationError, ReconfigurationEvent,
+    RecoveryRules, ResetDirection, RetransmissionPolicy, SchedulerKind, StreamId, StreamSelection, Tsn,
 };
 use anabranch_testkit::{Ledger, PORT, Pair, Seeds, Setup, Side, Violation};
 use bytes::Bytes;
@@ -206,7 +206,15 @@ fn random_config(random: &mut Generator, near_wrap: bool) -> Config {
     config.max_burst = pick(random, &[1, 4, 16]);
     config.heartbeat.interval = Some(millis(random, 500, 10_000));
     config.retransmissions.path_max_retrans = pick(random, &[0, 1, 5]);
-    config.retransmissions.potentially_failed_max_retrans = pick(random, &[None, Some(0), Some(0), Some(1)]);
+    config.retransmissions.failover = pick(
+        random,
+        &[
+            Failover::Rfc9260,
+            Failover::Fast,
+            Failover::PotentiallyFailed { max_retrans: 0 },
+            Failover::PotentiallyFailed { max_retrans: 1 },
+        ],
+    );
     // The association must survive the faults.
     config.retransmissions.association_max_retrans = 10_000;
     config.retransmissions.max_init_retransmits = 10_000;

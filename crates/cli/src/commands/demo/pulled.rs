@@ -126,7 +126,7 @@ struct Scene {
 }
 
 fn config() -> Config {
-    let mut config = Config::default().with_fast_failover();
+    let mut config = Config::default();
     config.dynamic_addresses = Some(DynamicAddressConfig::default());
     config
 }

@@ -153,7 +153,7 @@ pub(super) fn compare(seed: u64) -> Result<Together, String> {
 fn run(way: Way, seed: u64) -> Result<Outcome, String> {
     let link = |path: &usize| LINKS[*path].parse().map_err(|error| format!("{error}"));
     let links: Vec<LinkConfig> = way.paths.iter().map(link).collect::<Result<_, _>>()?;
-    let mut config = Config::default().with_fast_failover();
+    let mut config = Config::default();
     config.multipath.mode = way.mode;
     // These paths share no bottleneck.
     config.multipath.congestion = CoupledControl::Uncoupled;
