@@ -20,7 +20,7 @@ pub(super) fn warn(experiments: &[Experiment]) {
     let old = older(&machine, names);
     if !old.is_empty() {
         note(format!(
-            "{KEPT}: results of other code than this program's: {}; scripts/long/lab --again makes the results again",
+            "{KEPT}: results of other code than this program's: {}; scripts/long/lab --changed makes again what changed",
             old.join(", ")
         ));
     }
