@@ -216,7 +216,7 @@ fn with_shares(setting: Setting, shares: &[u32]) -> Vec<Setting> {
         .collect()
 }
 
-/// The shares of important messages on the horizontal axis of the paper's figures.
+/// The shares of important messages. The paper's text names 1, 50 and 100 %; the axes of its figures are lost to us.
 const SHARES: [u32; 7] = [1, 10, 25, 50, 75, 90, 100];
 
 /// Plain SACK with 100 % important messages, where SACK and NR-SACK must agree.

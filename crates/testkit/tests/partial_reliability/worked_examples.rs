@@ -2,8 +2,9 @@
 //! from the detection of the loss to the acknowledgement that covers the burst.
 //!
 //! The count follows RFC 3758: fig. 1 takes 2 round trips where plain SCTP takes 1, fig. 5 takes 2 round trips and 1 with
-//! NR-SACK, fig. 6 takes 3 and 2. For fig. 6 the paper says "two less" because it counts one exchange more. In its caption to
-//! fig. 6 the point passes 18; 17 is enough.
+//! NR-SACK, fig. 6 takes 3 and 2. For fig. 6 the paper says "two less", probably because it counts one exchange more. In its
+//! section IV-B, FORWARD-TSN goes up to message 5 (fig. 5) and above 18 (fig. 6), past the chunks that NR-SACK marked. Ours ends
+//! at the last abandoned TSN, 4 and 16. The receiver has the marked chunks, so the effect is the same.
 
 use anabranch_proto::Reliability::{self, Reliable};
 
