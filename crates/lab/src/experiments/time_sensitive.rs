@@ -31,8 +31,14 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "loss",
-        value: "random and symmetrical (data and acknowledgements), from 30 s to 300 s, which is the measured time",
+        value: "random, from 30 s to 300 s, which is the measured time",
         from_paper: true,
+    },
+    Parameter {
+        name: "lost acknowledgements",
+        value: "at the rate of the data, except in the variants with only data lost: p is symmetrical in the paper's model (section 3), and \
+                its section 4 does not say whether the simulation lost acknowledgements",
+        from_paper: false,
     },
     Parameter {
         name: "receive window",
@@ -212,8 +218,8 @@ struct Variant {
     sack_frequency: u32,
     /// Whether acknowledgements are lost at the same rate as data.
     return_loss: bool,
-    /// When a chunk that early discard abandons counts as a loss. The paper triggers a FORWARD-TSN at the first report, and says that the
-    /// behaviour of the sender does not change.
+    /// When a chunk that early discard abandons counts as a loss. The paper triggers a FORWARD-TSN at the first report, and says (section 3)
+    /// that the behaviour of the sender does not change: to the letter, four reports reduce the window. The first report is our choice.
     reduces: DiscardReduction,
 }
 
@@ -348,7 +354,7 @@ fn cells(extent: Extent) -> Vec<Cell> {
     let is_quick = extent == Extent::Quick;
     let cell = |(loss, variant): (f64, Variant)| {
         let coordinates = vec![("variant", variant.name.to_owned()), ("loss", loss.to_string())];
-        // Without loss the runs of all seeds are nearly equal, and each sends at the link's rate.
+        // Without loss the runs of all seeds are nearly equal, and the receive window limits each to 2.2 Mbit/s.
         let lossy = if is_quick && loss == 0.0 { 60.0 } else { LOSSY };
         Cell::new(coordinates, move |trial| simulate(variant, loss, lossy, trial))
     };

@@ -48,12 +48,14 @@ fn only_data_lost(variant: &'static str, metric: &'static str) -> impl Fn(&Resul
 
 /// Why the deviation of the time between deliveries falls less than in the paper.
 const LONG_GAPS: &str = "with lost acknowledgements T3-rtx expires several times in a row with a doubled RTO, with the extensions too, and a \
-                         few gaps of seconds decide the deviation. With only data lost the reduction is reached";
+                         few gaps of seconds decide the deviation. With only data lost and 30 seeds the reduction is reached: 0.56 (0.54 to 0.59)";
 
 pub(super) fn claims() -> Vec<Claim> {
     let mut claims = blocking_claims();
     claims.extend(model_claims());
     claims.extend(cost_claims());
+    claims.extend(unchanged_sender_claims());
+    claims.extend(jitter_claims());
     claims
 }
 
@@ -74,14 +76,14 @@ fn blocking_claims() -> Vec<Claim> {
         .must(),
         Claim::new(
             "standard, only data lost, 10 % loss: mean head-of-line blocking 0.15 to 0.21 s",
-            "0.18 s with symmetrical loss",
+            "0.18 s; whether acknowledgements were lost is not stated",
             Bound::Within(0.15, 0.21),
             of("blocking_mean", "standard, only data lost", "0.1"),
         )
         .must(),
         Claim::new(
             "standard, only data lost, 10 % loss: standard deviation of blocking 0.25 to 0.40 s",
-            "0.3 s with symmetrical loss",
+            "0.3 s; whether acknowledgements were lost is not stated",
             Bound::Within(0.25, 0.40),
             of("blocking_std", "standard, only data lost", "0.1"),
         )
@@ -132,7 +134,7 @@ fn blocking_claims() -> Vec<Claim> {
         .fails_because(LONG_GAPS),
         Claim::of_ratio(
             "10 % loss, only data lost: both extensions reduce the standard deviation of the time between deliveries by at least 40 %",
-            "0.116 s of 0.276 s with symmetrical loss: 58 %",
+            "0.116 s of 0.276 s: 58 %; whether acknowledgements were lost is not stated",
             Bound::AtMost(0.6),
             only_data_lost("both, only data lost", "interarrival_std"),
         ),
@@ -157,8 +159,18 @@ fn blocking_claims() -> Vec<Claim> {
             against_standard("buffer_data", "both", "0.1"),
         ),
         Claim::of_ratio(
+            "10 % loss: both extensions do not change the messages held for each event, ± 10 %",
+            "“buffering reduction is exclusively due to the extensions buffering events reduction”; by figs. 5 and 6, 1.4 in place of 4.4",
+            Bound::Within(0.9, 1.1),
+            against_standard("buffer_mean", "both", "0.1"),
+        )
+        .fails_because(
+            "with the extensions most gaps end with the next packet, which carries the notice, so most events hold one or two messages. \
+             Without them a gap lasts for a round trip, in which most of a window arrives",
+        ),
+        Claim::of_ratio(
             "30 % loss: both extensions leave at most 30 % of the mean blocking",
-            "70 to 76 % less by the paper's formula",
+            "79 % less by the paper's formula (5)",
             Bound::AtMost(0.3),
             against_standard("blocking_mean", "both", "0.3"),
         )
@@ -168,13 +180,13 @@ fn blocking_claims() -> Vec<Claim> {
         ),
         Claim::of_ratio(
             "30 % loss: both extensions and NR-SACK leave at most 30 % of the mean blocking",
-            "70 to 76 % less by the paper's formula; NR-SACK came later",
+            "79 % less by the paper's formula (5); NR-SACK came later",
             Bound::AtMost(0.3),
             against_standard("blocking_mean", "both and nr-sack", "0.3"),
         ),
         Claim::new(
             "the relative reduction of blocking falls as loss grows: at 30 % loss a larger share of the blocking remains than at 5 %",
-            "fig. 1: towards 100 % as p approaches 0, falling with p",
+            "not stated; by the paper's formula (5) towards 100 % as p approaches 0, and falling with p",
             Bound::AtLeast(0.0),
             |results| {
                 let most = against_standard("blocking_mean", "both", "0.3")(results)?;
@@ -225,7 +237,7 @@ fn model_claims() -> Vec<Claim> {
     let mut claims = vec![
         Claim::of_ratio(
             "10 % loss, standard: simulated blocking is that of equation (5), ± 25 %",
-            "fig. 1 is drawn from (5)",
+            "fig. 1 shows the reduction of the blocking time, which (5) has",
             Bound::Within(0.75, 1.25),
             against_model("blocking_mean", "standard", "0.1", &model::PRINTED[0]),
         )
@@ -251,7 +263,7 @@ fn model_claims() -> Vec<Claim> {
         ),
         Claim::of_ratio(
             "10 % loss, standard: the simulated sender sends as many packets a second as equation (2) says, ± 25 %",
-            "5.0 packets a second",
+            "5.25 packets a second, with a timeout of 1 s",
             Bound::Within(0.75, 1.25),
             against_model("send_rate", "standard", "0.1", &model::RATE),
         )
@@ -328,12 +340,15 @@ fn cost_claims() -> Vec<Claim> {
             results.ratio(&both, &standard, "goodput")
         })
     };
+    let no_gain = |says, loss| {
+        let paper = "no gain while the mean window is 4 packets or more, p up to 11 % (b = 2)";
+        let ratio = against_standard("goodput", "both", loss);
+        Claim::of_ratio(says, paper, Bound::Within(0.97, 1.03), ratio)
+    };
     vec![
-        Claim::of_ratio(
+        no_gain(
             "10 % loss: goodput with both extensions is that of the standard, ± 3 %",
-            "no gain while the mean window is 4 packets or more, p up to 11 % (b = 2)",
-            Bound::Within(0.97, 1.03),
-            against_standard("goodput", "both", "0.1"),
+            "0.1",
         )
         .fails_because(
             "with a mean window of 4 packets, often fewer than 4 packets follow a loss and can report it, so T3-rtx expires (see \
@@ -349,13 +364,10 @@ fn cost_claims() -> Vec<Claim> {
                 results.ratio(&at("both"), &at("early discard"), "goodput")
             },
         ),
-        Claim::of_ratio(
-            "5 % loss: goodput with both extensions is that of the standard, ± 3 %",
-            "no gain while the mean window is 4 packets or more, p up to 11 % (b = 2)",
-            Bound::Within(0.97, 1.03),
-            against_standard("goodput", "both", "0.05"),
-        )
+        no_gain("5 % loss: goodput with both extensions is that of the standard, ± 3 %", "0.05")
         .fails_because("as at 10 %: “standard, one report” has the whole gain"),
+        no_gain("1 % loss: goodput with both extensions is that of the standard, ± 3 %", "0.01"),
+        no_gain("2 % loss: goodput with both extensions is that of the standard, ± 3 %", "0.02"),
         one_report("5 % loss: goodput with both extensions is that of one missing report instead of four, ± 3 %", "0.05"),
         one_report("10 % loss: goodput with both extensions is that of one missing report instead of four, ± 3 %", "0.1"),
         each_acknowledged(
@@ -386,32 +398,6 @@ fn cost_claims() -> Vec<Claim> {
             Bound::AtLeast(1.03),
             against_standard("goodput", "both", "0.3"),
         ),
-        Claim::of_ratio(
-            "10 % loss, four missing reports reduce the window: goodput with both extensions is that of the standard, ± 3 %",
-            "the extensions do not affect the behaviour of the sender, except for the notices",
-            Bound::Within(0.97, 1.03),
-            against_standard("goodput", REDUCED_BY_COUNT[1].name, "0.1"),
-        )
-        .fails_because(
-            "early discard avoids one in eight timeouts, and each lasts RTO.Min: the ratio is 1.01 with 10 ms, 1.06 with 1 s, 1.10 with 3 s",
-        ),
-        Claim::of_ratio(
-            "10 % loss: selective forward TSN leaves a smaller deviation of the time between deliveries than early discard",
-            "jitter reduction is mainly caused by selective forward TSN; measured as the variation of the time between deliveries",
-            Bound::AtMost(1.0),
-            against("early discard", "interarrival_std", "selective forward", "0.1"),
-        )
-        .fails_because(
-            "timeouts are the longest times between deliveries, and early discard avoids two thirds of them: the ratio is 1.05 \
-             (0.97 to 1.13) with an RTO.Min of 10 ms, 1.18 with 1 s, 1.48 with 3 s",
-        ),
-        Claim::of_ratio(
-            "10 % loss, four missing reports reduce the window: selective forward TSN leaves a smaller deviation of the time between \
-             deliveries than early discard",
-            "jitter reduction is mainly caused by selective forward TSN; measured as the variation of the time between deliveries",
-            Bound::AtMost(1.0),
-            against(REDUCED_BY_COUNT[0].name, "interarrival_std", "selective forward", "0.1"),
-        ),
         Claim::new(
             "10 % loss: early discard alone reduces timeouts by at least half",
             "early discard brings the goodput",
@@ -435,6 +421,96 @@ fn cost_claims() -> Vec<Claim> {
             "no cost as p approaches 0",
             Bound::AtLeast(1.0 - 12.0 / 1500.0),
             against_standard("goodput", "both", "0"),
+        )
+        .by_construction(
+            "65,536 B in a round trip of 225 ms are less than a quarter of the link's rate, so that the 12 B of a notice take no rate from \
+             the data; and each packet has space for a notice",
+        ),
+    ]
+}
+
+/// The paper's section 3 to the letter: the window is reduced where the standard sender reduces it.
+fn unchanged_sender_claims() -> Vec<Claim> {
+    let claim = |says, loss| {
+        Claim::of_ratio(
+            says,
+            "no gain up to 11 %; the extensions do not affect the behaviour of the sender, except for the notices",
+            Bound::Within(0.97, 1.03),
+            against_standard("goodput", REDUCED_BY_COUNT[1].name, loss),
+        )
+    };
+    vec![
+        claim(
+            "10 % loss, four missing reports reduce the window: goodput with both extensions is that of the standard, ± 3 %",
+            "0.1",
+        )
+        .fails_because(
+            "early discard avoids one in eight timeouts, each of which lasts RTO.Min, and the mean window is 10 % larger: the ratio is 1.01 \
+             (0.99 to 1.03) with an RTO.Min of 10 ms, 1.06 with 1 s, 1.12 (1.05 to 1.20) with 3 s",
+        ),
+        claim(
+            "5 % loss, four missing reports reduce the window: goodput with both extensions is that of the standard, ± 3 %",
+            "0.05",
+        )
+        .fails_because(
+            "the mean window is 11 % larger. The reason was not found: the share of lost packets that reduce the window is the same (0.93 and \
+             0.92), and the gain stays if gap ack blocks let the window grow. Timeouts are not the cause: T3-rtx expires 6 times in place \
+             of 8, and with an RTO.Min of 3 s the ratio is 1.08, too",
+        ),
+    ]
+}
+
+/// The paper measures jitter as the variation of the time between deliveries.
+fn jitter_claims() -> Vec<Claim> {
+    let of_two = |says, early, loss| {
+        Claim::of_ratio(
+            says,
+            "jitter reduction is mainly caused by selective forward TSN; measured as the variation of the time between deliveries",
+            Bound::AtMost(1.0),
+            against(early, "interarrival_std", "selective forward", loss),
+        )
+    };
+    let small_window = |says, loss| {
+        Claim::of_ratio(
+            says,
+            "below four packets the extensions outperform the standard in “time parameters (e.g. jitter)”",
+            Bound::AtMost(1.0),
+            against_standard("interarrival_std", "both", loss),
+        )
+    };
+    vec![
+        of_two(
+            "1 % loss: selective forward TSN leaves a smaller deviation of the time between deliveries than early discard",
+            "early discard",
+            "0.01",
+        ),
+        of_two(
+            "2 % loss: selective forward TSN leaves a smaller deviation of the time between deliveries than early discard",
+            "early discard",
+            "0.02",
+        ),
+        of_two(
+            "10 % loss: selective forward TSN leaves a smaller deviation of the time between deliveries than early discard",
+            "early discard",
+            "0.1",
+        )
+        .fails_because(
+            "timeouts are the longest times between deliveries, and early discard avoids two thirds of them: the ratio is 1.05 \
+             (0.97 to 1.13) with an RTO.Min of 10 ms, 1.18 with 1 s, 1.48 with 3 s",
+        ),
+        of_two(
+            "10 % loss, four missing reports reduce the window: selective forward TSN leaves a smaller deviation of the time between \
+             deliveries than early discard",
+            REDUCED_BY_COUNT[0].name,
+            "0.1",
+        ),
+        small_window(
+            "15 % loss: both extensions reduce the standard deviation of the time between deliveries",
+            "0.15",
+        ),
+        small_window(
+            "30 % loss: both extensions reduce the standard deviation of the time between deliveries",
+            "0.3",
         ),
     ]
 }

@@ -40,13 +40,13 @@ fn reckoned(name: &'static str, points: &'static [(f64, f64)]) -> FigureCurve {
     }
 }
 
-/// Figure 1 of the paper. Its curves are lost to us, but not the equation from which they are drawn.
+/// Figure 1 of the paper. Its curves are lost to us, and the text states no shape. Equation (5) has the quantity that the figure shows.
 fn reduction() -> Figure {
     Figure {
         name: "fig-1",
         title: "Fig. 1: reduction of the blocking time",
-        paper: "drawn from equation (5): towards 100 % as losses become rare, less at high loss rates; the curves here are the equation \
-                as printed and with corrections",
+        paper: "no shape in the text; probably drawn from equation (5), whose reduction approaches 100 % as losses become rare and is less \
+                at high loss rates; the curves here are the equation as printed and with corrections",
         x: LOSS,
         y: ("reduction of blocking_mean", "reduction of mean blocking [%]"),
         logarithmic: false,
@@ -69,7 +69,7 @@ fn model() -> Figure {
     Figure {
         name: "model",
         title: "The paper's equation (5) and the simulation",
-        paper: "fig. 1 is drawn from equation (5). As printed, the equation gives less than a third of the blocking that the paper simulated. \
+        paper: "fig. 1 is probably drawn from equation (5). As printed, the equation gives less than a third of the blocking that the paper simulated. \
                 Corrections: the window is a whole number; p is squared once; W (1 - p) packets arrive in either case; a mean over \
                 packets multiplies by the blocked share instead of dividing by packets; a gap lasts for the reports and a \
                 round-trip time, and blocks all of that time; T3-rtx expires if too few packets follow to report the loss; the \
@@ -149,8 +149,8 @@ fn measured() -> Vec<Figure> {
         Figure {
             name: "blocking",
             title: "Head-of-line blocking by lost messages",
-            paper: "fig. 1 and the first table: at 10 % loss 0.18 s without the extensions, 0.009 s with both; the reduction \
-                    approaches 100 % as losses become rare",
+            paper: "§4: at 10 % loss 0.18 s without the extensions, 0.009 s with both; by equation (5) the reduction approaches 100 % as \
+                    losses become rare",
             x: LOSS,
             y: ("blocking_mean", "blocking, mean [s]"),
             logarithmic: true,
@@ -178,7 +178,7 @@ fn measured() -> Vec<Figure> {
         Figure {
             name: "goodput",
             title: "Goodput",
-            paper: "no gain up to 11 % of loss, where the mean window is four packets; gain above 11 %; no cost without loss",
+            paper: "no gain up to 11 % of loss, where the mean window is four packets; gain above 11 %; no cost as losses become rare",
             x: LOSS,
             y: ("goodput", "goodput [Mbit/s]"),
             logarithmic: true,

@@ -14,7 +14,7 @@
 //! 5. In (5) T3-rtx expires if a whole window is lost. In fact it expires if too few packets arrive after the loss to report it.
 //!    These are the packets of the window, and the packets that their acknowledgements release.
 //! 6. In (5) the extensions wait for all reports. In fact early discard waits for one.
-//! 7. In (5) no acknowledgement is lost, although p is a symmetrical loss. In fact a packet reports the loss only if the packet and its
+//! 7. In (5) no acknowledgement is lost, although p is symmetrical in the paper's model. In fact a packet reports the loss only if the packet and its
 //!    acknowledgement both arrive, with the probability (1 - p)².
 
 use std::sync::LazyLock;
