@@ -61,8 +61,11 @@ impl PeerWindow {
         if newly_acked {
             self.probes = 0;
         }
-        let reopened = dropped && self.advertised >= in_flight;
-        if cumulative_moved || reopened {
+        // Once the window covers the data in flight, none of it is beyond the window. If a later acknowledgement has a smaller window, it was
+        // overtaken, and shows no dropped probe.
+        let covers = a_rwnd.is_some() && self.advertised >= in_flight;
+        let reopened = dropped && covers;
+        if cumulative_moved || covers {
             self.probe = Probe::None;
         }
         reopened
@@ -168,6 +171,21 @@ mod tests {
         let mut window = probed();
         window.on_ack(Some(100), false, false, 500);
         assert!(!window.on_ack(Some(500), true, true, 0), "the peer took it");
+    }
+
+    #[test]
+    fn an_overtaken_window_says_nothing_of_a_probe_that_had_space() {
+        let mut window = probed();
+        assert!(!window.on_ack(Some(900), false, false, 500), "the window opened");
+        assert!(
+            !window.on_ack(Some(100), false, false, 900),
+            "a copy of the window before"
+        );
+        assert!(!window.dropped_probe(900));
+        assert!(
+            !window.on_ack(Some(900), false, false, 900),
+            "a copy of the new window"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Whole transfers: the effect of each setting, and transfers whose paths fail.
 
 use anabranch_netsim::{LinkConfig, LossModel, Probability};
-use anabranch_proto::{AckRouting, Config, MultipathMode};
+use anabranch_proto::{AckRouting, Config, CoupledControl, MultipathMode, PathScheduler, RecoveryRules};
 use anabranch_testkit::{Bulk, Setup, Side, with_buffers};
 
 use super::fixture::MS;
@@ -60,6 +60,43 @@ fn copies_on_bad_paths() {
     let (good, bad) = (policies(0.01), policies(0.2));
     println!("{good:.2} acknowledgements a packet, {bad:.2} where a fifth is lost");
     assert!(bad > 1.6 * good, "{good:.2}, {bad:.2}");
+}
+
+/// Copies of acknowledgements cause no spurious retransmissions beside a receive buffer that is often full. The acknowledgement that closes
+/// the last gap and the one that opens the window again have the same timestamp, in milliseconds. So a copy of the first that arrives after
+/// the second closes the window for a moment. The sender must not take the data in flight for a dropped window probe then.
+#[test]
+fn copies_beside_a_full_receive_buffer() {
+    let links = [
+        (2_000_000, 50, 0.001),
+        (1_600_000, 80, 0.01),
+        (800_000, 160, 0.03),
+    ];
+    let links = links.map(|(rate, delay, loss)| {
+        LinkConfig::default()
+            .with_rate(rate)
+            .with_delay(delay * MS)
+            .with_loss(LossModel::bernoulli(loss))
+    });
+    let mut config = config(|config| config.multipath.eca.ack_routing = AckRouting::EveryPath);
+    config.buffers.receive = 64 << 10;
+    config.recovery = RecoveryRules::RFC9260;
+    config.multipath.scheduler = PathScheduler::RoundRobin;
+    config.multipath.congestion = CoupledControl::Uncoupled;
+    let mut bulk = Bulk::over(1, &links, &config);
+    bulk.run_for(60_000 * MS);
+    let sent = bulk.pair.association(Side::A).counters();
+    let received = bulk.pair.association(Side::Z).counters();
+    let (fast, twice) = (sent.retransmissions_fast, received.duplicates_received);
+    println!(
+        "{fast} fast retransmissions, {twice} duplicates, {} closed windows",
+        sent.zero_windows
+    );
+    assert!(sent.zero_windows > 20 && fast > 20, "{fast} fast retransmissions");
+    assert!(
+        10 * twice < fast,
+        "{twice} of {fast} fast retransmissions were spurious"
+    );
 }
 
 /// With ranks, gaps are reported on the path with the lowest RTT: a loss on path 1 is known sooner than by path 1's own
