@@ -191,7 +191,7 @@ fn one_by_one() -> Vec<Claim> {
         ),
         Claim::new(
             "5 % loss: NR-SACK changes the share of frames in time by at most 5 percentage points, as the buffers never fill",
-            "NR-SACKs are for small send buffers",
+            "NR-SACKs reduce send buffer blocking",
             Bound::Within(-0.05, 0.05),
             gained("frames_in_time", "no nr-sack", "5"),
         ),

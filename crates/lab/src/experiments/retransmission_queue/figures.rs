@@ -17,8 +17,7 @@ fn over_buffers(name: &'static str, title: &'static str, paths: &'static str, lo
     Figure {
         name,
         title,
-        paper: "less send-buffer blocking with NR-SACKs, higher throughput with small send buffers, and the gap closes as the \
-                buffer grows; no numbers",
+        paper: "NR-SACKs reduce send buffer blocking and improve CMT throughput; no numbers",
         x: ("buffer", "send buffer [KiB]"),
         y: ("goodput", "goodput [Mbit/s]"),
         logarithmic: false,

@@ -116,7 +116,7 @@ pub(super) fn figures() -> Vec<Figure> {
         Figure {
             name: "link",
             title: "Delay of the chat",
-            paper: "56 kbit/s: first come, first served grows without bound, priority is fairly constant at 8 s; 128 kbit/s: both \
+            paper: "56 kbit/s: first come, first served increases over time, priority is fairly constant at 8 s; 128 kbit/s: both \
                     about the propagation delay",
             x: ("link", "link [kbit/s]"),
             y: ("delay", "delay of chat messages [s]"),
