@@ -22,7 +22,7 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "traffic",
-        value: "bulk data on one stream without bundling, packets of 1,500 bytes",
+        value: "bulk data on one stream without bundling",
         from_paper: true,
     },
     Parameter {
@@ -32,9 +32,9 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "receive buffer",
-        value: "in KiB, as the axis `buffer` says; the paper has 64 for each of the three paths: CMT pools them (192), ECA keeps them \
-                apart (64-each); 64 for all paths is our addition",
-        from_paper: true,
+        value: "in KiB, as the axis `buffer` says; the paper has 64 for each of the three paths, maintained commonly with CMT. Pooled \
+                with CMT (192) and apart with ECA (64-each) is our reading; 64 for all paths is our addition",
+        from_paper: false,
     },
     Parameter {
         name: "queues",
@@ -48,7 +48,8 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "messages",
-        value: "1,448 bytes, one chunk each, with CMT and with ECA",
+        value: "1,448 bytes, one chunk each: packets of 1,500 bytes with ECA, as in the paper, and of 1,496 with CMT; full: 1,452 bytes, \
+                packets of 1,500 bytes with CMT",
         from_paper: false,
     },
     Parameter {
@@ -145,7 +146,7 @@ pub(super) fn experiment() -> Experiment {
         name: "eca",
         question: "ECA-SCTP detects on which path a chunk was lost, and returns acknowledgements over the best path: does it repair \
                    losses in half the time?",
-        source: "Kim, Seo, Song: ECA-SCTP: Enhanced Cooperative ACK for Concurrent Multiple Transfer",
+        source: "Kim, Seo, Song: ECA-SCTP: Enhanced Cooperative ACK for SCTP Path Recovery in Concurrent Multiple Transfer",
         parameters: PARAMETERS,
         knobs: KNOBS,
         metrics: METRICS,
@@ -265,8 +266,20 @@ fn quick_settings() -> Vec<Setting> {
         settings.extend(over((Eca, Small, reports), &[3], Variant::Late(2)));
     }
     settings.extend(over((Cmt, Small, One), &[3], Variant::Late(2)));
-    for routing in [AckRouting::Measured, AckRouting::LastArrival] {
+    for routing in [
+        AckRouting::Measured,
+        AckRouting::LastArrival,
+        AckRouting::EveryPath,
+    ] {
         settings.extend(over((Eca, Small, Three), &[15], Variant::Bad(routing)));
+    }
+    let everywhere = Variant::Acks(AckRouting::EveryPath);
+    settings.extend(over((Eca, Small, Three), &[15], everywhere));
+    for protocol in [Cmt, Eca] {
+        settings.extend(over((protocol, Split, Three), &LOSSES, Variant::Plain));
+    }
+    for buffer in [Pooled, Split] {
+        settings.extend(over((Cmt, buffer, Three), &ENDS, Variant::Full));
     }
     for rule in INFERRED {
         settings.extend(over(rule, &ENDS, Variant::BothWays));
@@ -292,7 +305,7 @@ fn full_settings() -> Vec<Setting> {
         for buffer in [Buffer::Small, Buffer::Pooled] {
             settings.extend(over((protocol, buffer, Reports::Three), &[0], Variant::NoLoss));
             let own: &[Variant] = match protocol {
-                Protocol::Cmt => &[Variant::EveryPacket],
+                Protocol::Cmt => &Variant::OF_CMT,
                 Protocol::Eca => &Variant::OF_ECA,
             };
             for variant in Variant::OF_BOTH.iter().chain(own) {
@@ -307,6 +320,10 @@ fn full_settings() -> Vec<Setting> {
     }
     for rule in INFERRED {
         settings.extend(over(rule, &ENDS, Variant::BothWays));
+    }
+    let [cmt, _] = INFERRED;
+    for rule in [cmt, (Protocol::Cmt, Buffer::Split, Reports::Three)] {
+        settings.extend(over(rule, &ENDS, Variant::Full));
     }
     settings
 }

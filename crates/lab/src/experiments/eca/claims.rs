@@ -11,10 +11,18 @@ type Rule = [&'static str; 3];
 type Places = [(&'static str, &'static str); 5];
 type Words = &'static str;
 
+/// 64 KiB for each path, which the sender keeps apart, with both protocols.
+const EACH: Words = "64 KiB for each path";
+/// The paper has no sentence that the bound tests.
+const NOT_STATED: Words = "not stated";
+
 const CMT_64: Rule = ["cmt", "64", "3"];
 const ECA_64: Rule = ["eca", "64", "3"];
 const CMT_192: Rule = ["cmt", "192", "3"];
 const ECA_192: Rule = ["eca", "192", "3"];
+/// The paper's buffer of 64 KiB for each path, which the sender keeps apart.
+const CMT_EACH: Rule = ["cmt", "64-each", "3"];
+const ECA_EACH: Rule = ["eca", "64-each", "3"];
 const CMT_64_AMENDED: Rule = ["cmt", "64", "amended"];
 const ECA_64_AMENDED: Rule = ["eca", "64", "amended"];
 const CMT_192_AMENDED: Rule = ["cmt", "192", "amended"];
@@ -57,10 +65,11 @@ pub(super) fn claims() -> Vec<Claim> {
         drawn_in("table-iii", steady_claims()),
         amended_goodput_claims(),
         drawn_in("fig-5-goodput", goodput_claims()),
-        short_claims(),
+        chunk_claims(),
         scatter_claims(),
         drawn_in("fig-4-variation", window_claims()),
         hardship_claims(),
+        copy_claims(),
         harmless_claims(),
     ];
     groups.into_iter().flatten().collect()
@@ -76,14 +85,31 @@ fn equal_claims() -> Vec<Claim> {
     let claims = |(loss, paper): (Words, Words)| {
         let says = |buffer: &str, most: &str| {
             word(format!(
-                "{buffer} KiB, 3 missing reports, {loss} %: ECA's time is at most {most} of CMT's"
+                "{buffer}, 3 missing reports, {loss} %: ECA's time is at most {most} of CMT's"
             ))
         };
         let at_small = ratio("time", plain(ECA_64, loss), plain(CMT_64, loss));
         let at_large = ratio("time", plain(ECA_192, loss), plain(CMT_192, loss));
+        let at_each = ratio("time", plain(ECA_EACH, loss), plain(CMT_EACH, loss));
+        let as_paper = ratio("time", plain(ECA_EACH, loss), plain(CMT_192, loss));
         [
-            Claim::of_ratio(says("64", "0.95"), paper, Bound::AtMost(0.95), at_small).must(),
-            Claim::of_ratio(says("192", "1.02"), paper, Bound::AtMost(1.02), at_large),
+            Claim::of_ratio(says("64 KiB", "0.95"), paper, Bound::AtMost(0.95), at_small).must(),
+            // The paper's factor is judged by other claims; this one judges that ECA is not slower.
+            Claim::of_ratio(says("192 KiB", "1.02"), NOT_STATED, Bound::AtMost(1.02), at_large),
+            Claim::of_ratio(
+                says("64 KiB for each path", "1.02"),
+                NOT_STATED,
+                Bound::AtMost(1.02),
+                at_each,
+            ),
+            Claim::of_ratio(
+                word(format!(
+                    "the paper's buffers (ECA 64 KiB each, CMT 192 KiB), 3 missing reports, {loss} %: ECA's time is at most 0.95 of CMT's"
+                )),
+                paper,
+                Bound::AtMost(0.95),
+                as_paper,
+            ),
         ]
     };
     cells.into_iter().flat_map(claims).collect()
@@ -122,7 +148,7 @@ fn policy_claims() -> Vec<Claim> {
                 time,
                 goodput.fails_because(
                     "with 192 KiB the path of the acknowledgement makes no difference, and E-DATA is 4 bytes longer than DATA, which is \
-                     0.3 % of a packet; the rest of the 1 % is not explained",
+                     0.3 % of a packet; the rest is not explained: 0.7 % in 30 runs of 100 s, 1.9 % in 7 runs of 30 s",
                 ),
             ],
             ("192", "15") => [
@@ -172,10 +198,14 @@ fn policy_claims() -> Vec<Claim> {
 /// A claim on ECA's goodput, with the reason why it fails with large windows and many losses.
 fn because_of_timeouts(claim: Claim, buffer: &str, loss: &str) -> Claim {
     match (buffer, loss) {
-        ("192", "15") => claim.fails_because(
+        ("192" | "192 KiB" | EACH, "10" | "15") => claim.fails_because(
             "ECA's chunks fill the packets, so a window of n packets lets n chunks leave; CMT's are 4 bytes shorter, and its window lets n + 1 \
-             leave. With few packets in flight ECA lacks three later packets, and T3-rtx expires more than twice as often. With messages \
-             of 1,440 bytes (variant short), or with the amended rule, ECA has CMT's goodput",
+             leave. With few packets in flight ECA lacks three later packets, and T3-rtx expires more than twice as often. If the chunks of \
+             both fill the packets (variant full), if those of neither do (variant short), or with the amended rule, ECA has CMT's goodput",
+        ),
+        (EACH, _) => claim.fails_because(
+            "with 64 KiB for each path the path of the acknowledgement makes no difference, and an E-DATA chunk is 4 bytes longer than a DATA \
+             chunk. If the chunks of both fill the packets (variant full), ECA has 0.999 (0.996 to 1.002) of CMT's goodput at 3 %",
         ),
         _ => claim,
     }
@@ -265,17 +295,27 @@ fn amended_goodput_claims() -> Vec<Claim> {
         let says = word(format!(
             "{buffer} KiB, {loss} %: ECA with the amended rule has at least {least} times the goodput of CMT with {rule}"
         ));
+        let paper = if least < 1.0 { NOT_STATED } else { paper };
         Claim::of_ratio(says, paper, Bound::AtLeast(least), goodput(eca, cmt, loss))
     };
     bounds.map(claim).into()
 }
 
 fn goodput_claims() -> Vec<Claim> {
-    let equal = [("64", ECA_64, CMT_64), ("192", ECA_192, CMT_192)];
+    let equal = [
+        ("64 KiB", ECA_64, CMT_64),
+        ("192 KiB", ECA_192, CMT_192),
+        (EACH, ECA_EACH, CMT_EACH),
+        (
+            "the paper's buffers (ECA 64 KiB each, CMT 192 KiB)",
+            ECA_EACH,
+            CMT_192,
+        ),
+    ];
     let with_three = |(buffer, eca, cmt): (Words, Rule, Rule)| {
         ["3", "5", "10", "15"].map(|loss| {
             let says = word(format!(
-                "{buffer} KiB, 3 missing reports, {loss} %: ECA has at least CMT's goodput"
+                "{buffer}, 3 missing reports, {loss} %: ECA has at least CMT's goodput"
             ));
             let claim = Claim::of_ratio(
                 says,
@@ -289,13 +329,37 @@ fn goodput_claims() -> Vec<Claim> {
     equal.into_iter().flat_map(with_three).collect()
 }
 
-fn short_claims() -> Vec<Claim> {
-    vec![Claim::of_ratio(
+/// The length of the chunks, as far as it fills the packets.
+fn chunk_claims() -> Vec<Claim> {
+    let mut claims = vec![Claim::of_ratio(
         "192 KiB, 3 missing reports, 15 %, messages that fill no packet with either protocol: ECA has at least 0.98 of CMT's goodput",
         "not measured",
         Bound::AtLeast(0.98),
         ratio("goodput", at(ECA_192, "15", "short"), at(CMT_192, "15", "short")),
-    )]
+    )];
+    let equal = [
+        ("192 KiB", ECA_192, CMT_192),
+        (EACH, ECA_EACH, CMT_EACH),
+        (
+            "the paper's buffers (ECA 64 KiB each, CMT 192 KiB)",
+            ECA_EACH,
+            CMT_192,
+        ),
+    ];
+    claims.extend(equal.into_iter().flat_map(|(buffer, eca, cmt)| {
+        ["3", "15"].map(|loss| {
+            let says = word(format!(
+                "{buffer}, 3 missing reports, {loss} %, chunks that fill the packets with both protocols: ECA has at least CMT's goodput"
+            ));
+            Claim::of_ratio(
+                says,
+                "a little better (fig. 5), chunks of 1,468 bytes",
+                Bound::AtLeast(1.0),
+                ratio("goodput", plain(eca, loss), at(cmt, loss, "full")),
+            )
+        })
+    }));
+    claims
 }
 
 /// Fig. 6: the times of single chunks are closer together with ECA.
@@ -335,25 +399,36 @@ fn window_claims() -> Vec<Claim> {
             CMT_PAPER,
             "the paper's buffers, inferred reports, 15 %: ECA's windows vary less than CMT's",
         ),
+        (
+            ECA_EACH,
+            CMT_192,
+            "the paper's buffers, 3 missing reports, 15 %: ECA's windows vary less than CMT's",
+        ),
+        (
+            ECA_EACH,
+            CMT_EACH,
+            "64 KiB for each path with both protocols, 3 missing reports, 15 %: ECA's windows vary less than CMT's",
+        ),
     ];
-    let claim = |(eca, cmt, says)| {
+    let claim = |(eca, cmt, says): (Rule, Rule, Words)| {
         let measure = ratio("cwnd_variation", plain(eca, "15"), plain(cmt, "15"));
-        Claim::of_ratio(says, "smaller deviation (fig. 4)", Bound::AtMost(1.0), measure).fails_because(
-            "windows vary less if timeouts are rare, which one missing report achieves: see CMT with one report and 64 KiB for each \
-             path",
+        let claim = Claim::of_ratio(says, "smaller deviation (fig. 4)", Bound::AtMost(1.0), measure);
+        // Equal buffers.
+        if eca[1] != cmt[1] {
+            return claim;
+        }
+        claim.fails_because(
+            "windows vary less if each path has a buffer of its own, not because of the acknowledgements: with three reports each and \
+             equally many timeouts, ECA with 64 KiB for each path varies less than CMT with 192 KiB pooled, but more than CMT with 64 KiB \
+             for each path",
         )
     };
     cells.map(claim).into()
 }
 
-/// Claims for lost acknowledgements, data both ways, bad paths, and late packets.
+/// Claims for lost acknowledgements, data both ways, and late packets.
 fn hardship_claims() -> Vec<Claim> {
     let time = |variant: Words| ratio("time", at(ECA_64, "15", variant), at(CMT_64, "15", variant));
-    let bad = ratio(
-        "time",
-        at(ECA_64, "15", "bad"),
-        at(ECA_64, "15", "bad-last-arrival"),
-    );
     let late = |one: Rule, other: Rule| {
         move |results: &Results| {
             results.difference(&at(one, "3", "late-2"), &at(other, "3", "late-2"), "spurious")
@@ -371,16 +446,9 @@ fn hardship_claims() -> Vec<Claim> {
         ),
         Claim::of_ratio(
             "64 KiB, 15 %, data both ways: ECA repairs in less time than CMT",
-            paper,
+            "each node sends data to the other; half",
             Bound::AtMost(1.0),
             time("both-ways"),
-        ),
-        Claim::of_ratio(
-            "64 KiB, two paths with 15 % loss both ways: ECA repairs in no more time with the return paths that the sender chooses than \
-             with the path of the last arrival",
-            "on bad paths, a copy of the acknowledgement on each",
-            Bound::AtMost(1.0),
-            bad,
         ),
         Claim::new(
             "ECA, 64 KiB, 2 % of packets 30 ms late: one missing report causes more spurious retransmissions than three",
@@ -403,6 +471,53 @@ fn hardship_claims() -> Vec<Claim> {
             "not measured",
             Bound::AtMost(0.0),
             late(ECA_64_AMENDED, hurried),
+        ),
+    ]
+}
+
+/// Claims for copies of acknowledgements on every path.
+fn copy_claims() -> Vec<Claim> {
+    let copies = "on bad paths, a copy of the acknowledgement on each";
+    let bad = |variant: Words| {
+        ratio(
+            "time",
+            at(ECA_64, "15", variant),
+            at(ECA_64, "15", "bad-last-arrival"),
+        )
+    };
+    let spurious = |variant: Words, says: Words| {
+        let measure = of("spurious", at(ECA_64, "15", variant));
+        Claim::new(
+            says,
+            "avoids unnecessary fast retransmission",
+            Bound::AtMost(20.0),
+            measure,
+        )
+    };
+    vec![
+        Claim::of_ratio(
+            "64 KiB, two paths with 15 % loss both ways: ECA repairs in less time with a copy of each acknowledgement on every path than \
+             with the path of the last arrival",
+            copies,
+            Bound::AtMost(1.0),
+            bad("bad-everywhere"),
+        ),
+        Claim::of_ratio(
+            "64 KiB, two paths with 15 % loss both ways: ECA repairs in no more time with the return paths that the sender chooses than \
+             with the path of the last arrival",
+            NOT_STATED,
+            Bound::AtMost(1.0),
+            bad("bad"),
+        ),
+        spurious(
+            "acks-everywhere",
+            "64 KiB, 15 %, a copy of each acknowledgement on every path: at most 20 spurious retransmissions in 100 s",
+        )
+        .must(),
+        spurious(
+            "bad-everywhere",
+            "64 KiB, two paths with 15 % loss both ways, a copy of each acknowledgement on every path: at most 20 spurious \
+             retransmissions in 100 s",
         ),
     ]
 }

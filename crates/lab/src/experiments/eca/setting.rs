@@ -138,6 +138,9 @@ pub(super) enum Variant {
     /// Messages of 1,440 bytes. Their chunks leave space in a packet with either protocol, so a window of n packets lets n + 1 chunks
     /// leave. With the usual messages it does so with CMT, whose chunks are 4 bytes shorter, and lets n chunks leave with ECA.
     Short,
+    /// Messages of 1,452 bytes with CMT. Their chunks have 1,468 bytes and fill a packet, as in the paper and as ECA's chunks do with the
+    /// usual messages.
+    Full,
 }
 
 impl Variant {
@@ -158,6 +161,8 @@ impl Variant {
         Self::NrSack,
         Self::Bad(AckRouting::Measured),
     ];
+    /// The variants that only CMT has.
+    pub(super) const OF_CMT: [Self; 2] = [Self::EveryPacket, Self::Full];
     /// The variants that only ECA-SCTP has.
     pub(super) const OF_ECA: [Self; 8] = [
         Self::Names,
@@ -196,6 +201,7 @@ impl Variant {
             Self::Names => "names",
             Self::LostOnce => "lost-once",
             Self::Short => "short",
+            Self::Full => "full",
         }
     }
 }

@@ -17,6 +17,8 @@ use crate::trial::Trial;
 const MESSAGE: usize = 1448;
 /// Bytes of user data in a chunk that leaves space in a packet with either protocol.
 const SHORT_MESSAGE: usize = 1440;
+/// Bytes of user data in a chunk of CMT that fills such a packet.
+const FULL_MESSAGE: usize = 1452;
 /// Begin of the measured time. The association is established within the first second.
 const BEGIN: Timestamp = Timestamp::from_millis(1_000);
 /// Bytes of the chunk in such a packet.
@@ -50,6 +52,7 @@ pub(super) fn scenario(setting: Setting, extent: Extent, trial: &Trial<'_>) -> S
             demand: match setting.variant {
                 Variant::BothWays => Demand::GreedyBothWays(MESSAGE),
                 Variant::Short => Demand::Greedy(SHORT_MESSAGE),
+                Variant::Full => Demand::Greedy(FULL_MESSAGE),
                 _ => Demand::Greedy(MESSAGE),
             },
             awaited: Awaited::Nothing,
