@@ -191,8 +191,9 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_the_core() {
         assert_eq!(config(&[]), Config::default());
-        // These options leave the order of the streams and the time of a shutdown as they are.
+        // These options leave the order of the streams, the failover and the time of a shutdown as they are.
         let mut expected = Config::rfc9260();
+        expected.retransmissions = Config::default().retransmissions;
         expected.shutdown_guard = Config::default().shutdown_guard;
         expected.scheduler = Config::default().scheduler;
         expected.buffers.stream_shares = Config::default().buffers.stream_shares;
