@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anabranch::{
-    BindError, Config, ConnectOptions, DtlsConfig, Endpoint as RustEndpoint, Fingerprint, Trust,
+    BindError, Config, ConnectOptions, DtlsConfig, Endpoint as RustEndpoint, Fingerprint, LinkConfig,
+    LinkConfigError, Trust,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -62,7 +63,7 @@ fn trust(fingerprints: Option<Vec<String>>) -> Result<Trust, Failure> {
 
 /// Binds an endpoint: an operation that returns it. An empty list of addresses means any address of the host, in the IP version of `remote`.
 #[pyfunction]
-#[pyo3(signature = (addresses, remote, settings, certificate, fingerprints, backlog, max_associations, linger, connect_timeout))]
+#[pyo3(signature = (addresses, remote, settings, certificate, fingerprints, backlog, max_associations, linger, connect_timeout, link))]
 #[expect(clippy::too_many_arguments, reason = "one call from one place in Python")]
 pub(crate) fn bind(
     py: Python<'_>,
@@ -75,6 +76,7 @@ pub(crate) fn bind(
     max_associations: Option<usize>,
     linger: Option<f64>,
     connect_timeout: Option<f64>,
+    link: Option<&str>,
 ) -> PyResult<Py<PyAny>> {
     let mut builder = RustEndpoint::builder().config(changed(Config::default(), settings)?);
     if let Some(certificate) = certificate {
@@ -96,6 +98,12 @@ pub(crate) fn bind(
             limit => crate::settings::duration("connect_timeout", limit)?,
         };
         builder = builder.connect_timeout(limit);
+    }
+    if let Some(link) = link {
+        let link: LinkConfig = link
+            .parse()
+            .map_err(|error: LinkConfigError| Failure::new("SettingError", error.to_string()))?;
+        builder = builder.link(link, 1);
     }
     let bound = async move {
         let mut locals = Vec::with_capacity(addresses.len());

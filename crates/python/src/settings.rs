@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anabranch::controller::{BbrConfig, CongestionControl};
 use anabranch::{
-    Config, DynamicAddressConfig, MultipathMode, PathId, Ppid, RecoveryRules, Reliability, SchedulerKind,
-    SendOptions,
+    Config, CoupledControl, DynamicAddressConfig, Failover, MultipathMode, PathId, Ppid, RecoveryRules,
+    Reliability, SchedulerKind, SendOptions,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -95,13 +95,39 @@ pub(crate) fn address(text: &str) -> Result<IpAddr, Failure> {
     })
 }
 
-/// These settings, changed by the fields of `anabranch.Settings` that are set.
+/// These settings, or those of a preset, changed by the fields of `anabranch.Settings` that are set.
 pub(crate) fn changed(mut config: Config, fields: Option<&Bound<'_, PyDict>>) -> PyResult<Config> {
-    for (name, value) in fields.into_iter().flatten() {
-        set(&mut config, &name.extract::<String>()?, &value)?;
+    let Some(fields) = fields else {
+        return Ok(config);
+    };
+    if let Some(preset) = fields.get_item(PRESET)? {
+        let choices = [
+            ("default", Config::default as fn() -> Config),
+            ("low_latency", Config::low_latency),
+            ("rfc9260", Config::rfc9260),
+        ];
+        config = choice(PRESET, &preset.extract::<String>()?, &choices)?();
+    }
+    // A setting of BBR, whichever of the two fields comes first.
+    let tolerates = fields.get_item(RANDOM_LOSS)?;
+    for (name, value) in fields {
+        let name = name.extract::<String>()?;
+        if name != PRESET && name != RANDOM_LOSS {
+            set(&mut config, &name, &value)?;
+        }
+    }
+    if let Some(tolerates) = tolerates {
+        let CongestionControl::Bbr(bbr) = &mut config.congestion_control else {
+            let text = format!("{RANDOM_LOSS} is a setting of BBR: set congestion_control=\"bbr\" too");
+            return Err(Failure::new("SettingError", text).into());
+        };
+        bbr.tolerate_random_loss = tolerates.extract()?;
     }
     Ok(config)
 }
+
+const PRESET: &str = "preset";
+const RANDOM_LOSS: &str = "tolerate_random_loss";
 
 fn set(config: &mut Config, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
     let time = || -> PyResult<Duration> { Ok(duration(name, value.extract()?)?) };
@@ -150,6 +176,26 @@ fn set(config: &mut Config, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()
             ];
             config.multipath.mode = choice(name, &value.extract::<String>()?, &choices)?;
         }
+        "coupling" => {
+            let choices = [
+                ("uncoupled", CoupledControl::Uncoupled),
+                ("grouped", CoupledControl::Grouped),
+                ("lia", CoupledControl::Lia),
+                ("resource_pooling", CoupledControl::ResourcePooling),
+            ];
+            config.multipath.congestion = choice(name, &value.extract::<String>()?, &choices)?;
+        }
+        "failover" => {
+            let choices = [
+                ("fast", Failover::Fast),
+                (
+                    "potentially_failed",
+                    Failover::PotentiallyFailed { max_retrans: 0 },
+                ),
+                ("rfc9260", Failover::Rfc9260),
+            ];
+            config.retransmissions.failover = choice(name, &value.extract::<String>()?, &choices)?;
+        }
         "congestion_control" => {
             let choices = [
                 ("automatic", CongestionControl::Automatic),
@@ -166,6 +212,7 @@ fn set(config: &mut Config, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()
             ];
             config.recovery = choice(name, &value.extract::<String>()?, &choices)?;
         }
+        "discard_hopeless" => config.partial_reliability.discard_hopeless = value.extract()?,
         "early_discard" => config.partial_reliability.early_discard = value.extract()?,
         "selective_forward_tsn" => {
             config.partial_reliability.selective_forward_tsn = Some(value.extract()?);
@@ -177,6 +224,7 @@ fn set(config: &mut Config, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()
         "ecn" => config.ecn = value.extract()?,
         "path_mtu" => config.path_mtu = value.extract()?,
         "path_mtu_limit" => config.path_mtu_limit = value.extract()?,
+        "sack_delay" => config.sack.delay = time()?,
         "heartbeat_interval" => config.heartbeat.interval = time_or_never()?,
         "rto_initial" => config.rto.initial = time()?,
         "rto_min" => config.rto.min = time()?,

@@ -388,6 +388,40 @@ async def test_paths_are_added_and_removed() -> None:
             client.add_path("127.0.0.2")
 
 
+async def test_presets_and_the_settings_that_change_them() -> None:
+    settings = anabranch.Settings(
+        preset="low_latency", coupling="uncoupled", failover="potentially_failed", discard_hopeless=False, sack_delay=0.02
+    )
+    async with pair(settings) as (client, server):
+        await client.send(0, "x", lifetime=0.5)
+        message = await server.recv()
+        assert message is not None and message.data == b"x"
+    # BBR paces from the first measurement; Reno of RFC 9260 never does.
+    for preset, paces in (("low_latency", True), ("rfc9260", False)):
+        async with pair(anabranch.Settings(preset=preset)) as (client, server):  # type: ignore[arg-type]
+            await client.send(0, "x")
+            assert await server.recv() is not None
+            assert (client.stats().paths[0].pacing_rate is not None) == paces, preset
+    async with pair(anabranch.Settings(congestion_control="bbr", tolerate_random_loss=True)):
+        pass
+    with pytest.raises(anabranch.SettingError, match='tolerate_random_loss is a setting of BBR: set congestion_control="bbr"'):
+        await anabranch.bind("127.0.0.1:0", settings=anabranch.Settings(tolerate_random_loss=True))
+    for name in ("preset", "coupling", "failover"):
+        with pytest.raises(anabranch.SettingError, match=f"{name} cannot be .*: choose one of"):
+            await anabranch.bind("127.0.0.1:0", settings=anabranch.Settings(**{name: "none"}))  # type: ignore[arg-type]
+
+
+async def test_an_emulated_link() -> None:
+    async with await anabranch.listen("127.0.0.1:0") as server:
+        client = await anabranch.connect(server.local_address, link="rate=10mbit,delay=100ms")
+        async with client:
+            await client.stream(0).deliver("x")
+            (path,) = client.paths()
+            assert path.srtt is not None and path.srtt > 0.19
+    with pytest.raises(anabranch.SettingError, match='link: delay cannot be "often"'):
+        await anabranch.bind("127.0.0.1:0", link="delay=often")
+
+
 async def test_encryption() -> None:
     own, theirs = anabranch.Certificate.generate(), anabranch.Certificate.generate()
     async with await anabranch.listen("127.0.0.1:0", certificate=theirs, fingerprints=[own.fingerprint]) as server:

@@ -449,6 +449,7 @@ async def _bind(
     max_associations: int | None = None,
     linger: Time | None = None,
     connect_timeout: Time | None = None,
+    link: str | None = None,
 ) -> Endpoint:
     if fingerprints is not None and certificate is None:
         raise SettingError("fingerprints without a certificate: give both, or the endpoint does not encrypt")
@@ -460,7 +461,9 @@ async def _bind(
     known = None if fingerprints is None else list(fingerprints)
     lingers = seconds("linger", linger)
     limit = seconds("connect_timeout", connect_timeout)
-    begun = _native.bind(list(addresses), remote, changed, certificate, known, backlog, max_associations, lingers, limit)
+    begun = _native.bind(
+        list(addresses), remote, changed, certificate, known, backlog, max_associations, lingers, limit, link
+    )
     return Endpoint(await finish(begun))
 
 
@@ -473,18 +476,20 @@ async def bind(
     max_associations: int | None = None,
     linger: Time | None = None,
     connect_timeout: Time | None = None,
+    link: str | None = None,
 ) -> Endpoint:
     """Binds an endpoint to an address and UDP port such as "0.0.0.0:9899"; port 0 means any free port.
 
     Several addresses are several paths: peers learn all of them. A certificate encrypts all associations with DTLS; `fingerprints` are
-    those of the peers that are accepted, by default all. `connect_timeout`, by default 10 s, limits `Endpoint.connect`.
+    those of the peers that are accepted, by default all. `connect_timeout`, by default 10 s, limits `Endpoint.connect`. `link` emulates a
+    link in front of the sockets, for both directions, such as "rate=10mbit,delay=20ms,loss=1%".
     """
     if not addresses:
         raise SettingError('give an address, such as "0.0.0.0:9899"')
     for address in addresses:
         _host(address)
     return await _bind(
-        addresses, None, settings, certificate, fingerprints, backlog, max_associations, linger, connect_timeout
+        addresses, None, settings, certificate, fingerprints, backlog, max_associations, linger, connect_timeout, link
     )
 
 
@@ -495,9 +500,10 @@ async def listen(
     settings: Settings | None = None,
     certificate: Certificate | None = None,
     fingerprints: Sequence[str] | None = None,
+    link: str | None = None,
 ) -> Endpoint:
     """Binds an endpoint that accepts associations on the SCTP port `port`."""
-    endpoint = await bind(address, settings=settings, certificate=certificate, fingerprints=fingerprints)
+    endpoint = await bind(address, settings=settings, certificate=certificate, fingerprints=fingerprints, link=link)
     try:
         endpoint.listen(port)
     except Error:
@@ -513,8 +519,9 @@ async def connect(
     settings: Settings | None = None,
     certificate: Certificate | None = None,
     fingerprints: Sequence[str] | None = None,
+    link: str | None = None,
 ) -> Association:
     """Sets up an association with SCTP port `port` at `remote`, a text such as "192.0.2.1:9899", from an endpoint of its own."""
     _host(remote)
-    endpoint = await _bind((), remote, settings, certificate, fingerprints)
+    endpoint = await _bind((), remote, settings, certificate, fingerprints, link=link)
     return await endpoint.connect(remote, port)

@@ -136,6 +136,7 @@ def bind(
     max_associations: int | None,
     linger: float | None,
     connect_timeout: float | None,
+    link: str | None,
 ) -> Endpoint | Operation[Endpoint]: ...
 
 @final

@@ -23,6 +23,7 @@ LONGEST = {
     "rto_initial": 60,
     "rto_max": 600,
     "rto_min": 60,
+    "sack_delay": 0.5,
     "shutdown_guard": 3600,
 }
 

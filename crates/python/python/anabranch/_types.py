@@ -30,6 +30,9 @@ class Settings:
     The names are those of `anabranch::Config`, whose documentation has the meanings, ranges and defaults.
     """
 
+    #: The settings that the others of this object change: "default"; "low_latency", for traffic that is worthless after a short time, where
+    #: deadlines do not fit; or "rfc9260", the standard alone, for comparison.
+    preset: Literal["default", "low_latency", "rfc9260"] | None = None
     #: The number of outbound streams that this endpoint requests. Default 16.
     outbound_streams: int | None = None
     #: The most inbound streams that this endpoint accepts. Default 65,535.
@@ -56,10 +59,20 @@ class Settings:
     dynamic_addresses: bool | None = None
     #: Whether several paths are used at once: "off" (default), "cmt" or "eca".
     multipath: Literal["off", "cmt", "eca"] | None = None
+    #: How the windows of several paths depend on each other. Default "grouped": paths that seem to share a bottleneck are one flow.
+    coupling: Literal["uncoupled", "grouped", "lia", "resource_pooling"] | None = None
+    #: When data leaves a path that does not answer. Default "fast": within a few hundred milliseconds, if there are several paths;
+    #: "potentially_failed" at the first timeout, "rfc9260" after 63 s.
+    failover: Literal["fast", "potentially_failed", "rfc9260"] | None = None
     #: The congestion control algorithm. Default "automatic".
     congestion_control: Literal["automatic", "rfc9260", "cubic", "bbr"] | None = None
+    #: Whether BBR takes losses without a queue for random (`BbrConfig::tolerate_random_loss`). Needs `congestion_control="bbr"`, or the
+    #: preset "low_latency", which has both.
+    tolerate_random_loss: bool | None = None
     #: How losses are detected.
     loss_detection: Literal["rack", "missing_reports"] | None = None
+    #: Whether a message that would come too late leaves the send buffer before its lifetime ends.
+    discard_hopeless: bool | None = None
     #: Whether a chunk that must not be retransmitted is abandoned at its first missing report.
     early_discard: bool | None = None
     #: Selective forward TSN: see `PartialReliabilityConfig::selective_forward_tsn`.
@@ -78,6 +91,8 @@ class Settings:
     path_mtu: int | None = None
     #: The largest IP packet that path MTU discovery tries.
     path_mtu_limit: int | None = None
+    #: The longest delay of an acknowledgement, at most 0.5 s. Default 0.2 s, and 0.02 s with several paths.
+    sack_delay: Time | None = None
     #: `HB.interval`; `math.inf` turns heartbeats off.
     heartbeat_interval: Time | None = None
     #: `RTO.Initial`.
