@@ -23,6 +23,16 @@ const ECA_192: Rule = ["eca", "192", "3"];
 /// The paper's buffer of 64 KiB for each path, which the sender keeps apart.
 const CMT_EACH: Rule = ["cmt", "64-each", "3"];
 const ECA_EACH: Rule = ["eca", "64-each", "3"];
+/// The large buffers: their name, ECA's and CMT's.
+const LARGE: [(Words, Rule, Rule); 3] = [
+    ("192 KiB", ECA_192, CMT_192),
+    (EACH, ECA_EACH, CMT_EACH),
+    (
+        "the paper's buffers (ECA 64 KiB each, CMT 192 KiB)",
+        ECA_EACH,
+        CMT_192,
+    ),
+];
 const CMT_64_AMENDED: Rule = ["cmt", "64", "amended"];
 const ECA_64_AMENDED: Rule = ["eca", "64", "amended"];
 const CMT_192_AMENDED: Rule = ["cmt", "192", "amended"];
@@ -302,16 +312,8 @@ fn amended_goodput_claims() -> Vec<Claim> {
 }
 
 fn goodput_claims() -> Vec<Claim> {
-    let equal = [
-        ("64 KiB", ECA_64, CMT_64),
-        ("192 KiB", ECA_192, CMT_192),
-        (EACH, ECA_EACH, CMT_EACH),
-        (
-            "the paper's buffers (ECA 64 KiB each, CMT 192 KiB)",
-            ECA_EACH,
-            CMT_192,
-        ),
-    ];
+    let small = ("64 KiB", ECA_64, CMT_64);
+    let equal = [small].into_iter().chain(LARGE);
     let with_three = |(buffer, eca, cmt): (Words, Rule, Rule)| {
         ["3", "5", "10", "15"].map(|loss| {
             let says = word(format!(
@@ -337,16 +339,7 @@ fn chunk_claims() -> Vec<Claim> {
         Bound::AtLeast(0.98),
         ratio("goodput", at(ECA_192, "15", "short"), at(CMT_192, "15", "short")),
     )];
-    let equal = [
-        ("192 KiB", ECA_192, CMT_192),
-        (EACH, ECA_EACH, CMT_EACH),
-        (
-            "the paper's buffers (ECA 64 KiB each, CMT 192 KiB)",
-            ECA_EACH,
-            CMT_192,
-        ),
-    ];
-    claims.extend(equal.into_iter().flat_map(|(buffer, eca, cmt)| {
+    claims.extend(LARGE.into_iter().flat_map(|(buffer, eca, cmt)| {
         ["3", "15"].map(|loss| {
             let says = word(format!(
                 "{buffer}, 3 missing reports, {loss} %, chunks that fill the packets with both protocols: ECA has at least CMT's goodput"
