@@ -151,7 +151,8 @@ pub(super) fn experiment() -> Experiment {
         knobs: KNOBS,
         metrics: METRICS,
         seeds: &|extent| match extent {
-            Extent::Quick | Extent::Short => 7,
+            Extent::Quick => 5,
+            Extent::Short => 7,
             Extent::Full => 30,
         },
         cells: &cells,

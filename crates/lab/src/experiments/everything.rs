@@ -149,7 +149,7 @@ pub(super) fn experiment() -> Experiment {
         metrics: METRICS,
         seeds: &|extent| match extent {
             // Six leave claims open that must hold.
-            Extent::Quick => 8,
+            Extent::Quick => 7,
             Extent::Short => 6,
             Extent::Full => 30,
         },

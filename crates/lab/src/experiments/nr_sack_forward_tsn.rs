@@ -144,7 +144,8 @@ pub(super) fn experiment() -> Experiment {
         knobs: KNOBS,
         metrics: METRICS,
         seeds: &|extent| match extent {
-            Extent::Quick | Extent::Short => 12,
+            Extent::Quick => 6,
+            Extent::Short => 12,
             Extent::Full => 30,
         },
         cells: &cells,

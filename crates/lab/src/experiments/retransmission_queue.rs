@@ -125,7 +125,8 @@ pub(super) fn experiment() -> Experiment {
         knobs: KNOBS,
         metrics: METRICS,
         seeds: &|extent| match extent {
-            Extent::Quick | Extent::Short => 6,
+            Extent::Quick => 4,
+            Extent::Short => 6,
             Extent::Full => 30,
         },
         cells: &cells,

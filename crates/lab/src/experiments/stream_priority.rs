@@ -183,7 +183,8 @@ pub(super) fn experiment() -> Experiment {
         knobs: KNOBS,
         metrics: METRICS,
         seeds: &|extent| match extent {
-            Extent::Quick | Extent::Short => 10,
+            Extent::Quick => 6,
+            Extent::Short => 10,
             Extent::Full => 100,
         },
         cells: &cells,
