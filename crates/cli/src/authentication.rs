@@ -1,12 +1,13 @@
 //! Authenticated chunks (RFC 4895) on the command line: the file of shared keys, and the chunk types to be signed.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anabranch::{AuthenticationConfig, Bytes, Config, SharedKey};
 use clap::{Args, ValueHint};
 
 use crate::failure::Failure;
 use crate::options::CARRY;
+use crate::private_file::warn_if_readable;
 
 /// The chunk types that can be signed, by their names in the RFCs. A name stands for every format of such a chunk, because the association
 /// negotiates the format: with I-DATA or ECA-SCTP, `data` still signs the data. The experimental types have their default numbers; the
@@ -149,22 +150,6 @@ fn unhex(digits: &str) -> Option<Bytes> {
     };
     pairs.map(byte).collect::<Option<Vec<_>>>().map(Bytes::from)
 }
-
-/// Other users of this machine could read the secrets.
-#[cfg(unix)]
-pub(crate) fn warn_if_readable(file: &Path) {
-    use std::os::unix::fs::PermissionsExt;
-    let mode = std::fs::metadata(file).map_or(0, |metadata| metadata.permissions().mode());
-    if mode & 0o077 != 0 {
-        crate::output::note(format!(
-            "note: other users may read the secrets in {0}: chmod 600 {0}",
-            file.display()
-        ));
-    }
-}
-
-#[cfg(not(unix))]
-pub(crate) fn warn_if_readable(_file: &Path) {}
 
 #[cfg(test)]
 mod tests {

@@ -10,9 +10,9 @@ use clap::{Args, ValueHint};
 
 use serde_json::{Value, json};
 
-use crate::authentication::warn_if_readable;
 use crate::failure::Failure;
 use crate::key_log::log_keys;
+use crate::private_file::warn_if_readable;
 
 const HEADING: &str = "Encryption";
 

@@ -1,16 +1,16 @@
 //! The file of `--key-log`: the keys of associations in DTLS chunks, with which `anabranch decrypt` reads captures.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anabranch::{KeyLog, LoggedKey, TlsSettings};
 
-use crate::authentication::warn_if_readable;
 use crate::failure::Failure;
 use crate::output::note;
+use crate::private_file;
 
 /// The variable that names a key log, as in browsers and other programs with TLS (RFC 9850).
 const VARIABLE: &str = "SSLKEYLOGFILE";
@@ -50,32 +50,14 @@ pub(crate) fn log_keys(settings: TlsSettings, option: Option<&Path>) -> Result<T
         (None, Some(path)) => (VARIABLE, PathBuf::from(path)),
         (None, None) => return Ok(settings),
     };
-    let file = append_secretly(&path).map_err(|error| {
-        Failure::new(format!(
-            "{source}: cannot write {}: {error}; give a file in an existing directory that you may write to",
-            path.display()
-        ))
-    })?;
+    let file = private_file::open(OpenOptions::new().append(true), source, &path)?;
     note(format!(
         "note: {source}: whoever has {} can read the messages of this run; remove the file when you do not need it any more",
         path.display()
     ));
-    warn_if_readable(&path);
     Ok(settings.key_log(Arc::new(KeyLogFile {
         path,
         file: Mutex::new(file),
         failed: AtomicBool::new(false),
     })))
-}
-
-/// Opens a file for appending. If it is new, nobody but its owner may read it.
-fn append_secretly(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.append(true).create(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
-    }
-    options.open(path)
 }

@@ -28,6 +28,7 @@ mod path_arg;
 mod path_choice;
 mod path_notes;
 mod paths;
+mod private_file;
 mod reliability;
 mod scheduling;
 mod stall;

@@ -286,12 +286,6 @@ fn a_capture_is_decrypted_with_its_key_log_alone() {
     };
     let (keys, capture) = send("keys", "capture.pcapng", "apple");
     let (others, _) = send("others", "other.pcapng", "orange");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        let mode = std::fs::metadata(&keys).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-    }
     let output = file("clear.pcapng");
     let decrypt = |log: &str| {
         run(&[
@@ -308,6 +302,14 @@ fn a_capture_is_decrypted_with_its_key_log_alone() {
     let done = decrypt(&keys);
     assert!(done.status.success(), "{}", text(&done.stderr));
     assert!(has(&output, "apple is confidential"));
+    #[cfg(unix)]
+    for secret in [&keys, &output] {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(secret).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{secret}");
+        // A file keeps its permissions when it is replaced.
+        std::fs::set_permissions(secret, PermissionsExt::from_mode(0o644)).unwrap();
+    }
     let told = records(&text(&done.stdout));
     let counts = event(&told, "decrypted");
     let count = |name: &str| counts[name].as_u64().unwrap();
@@ -316,6 +318,8 @@ fn a_capture_is_decrypted_with_its_key_log_alone() {
     // The keys of another run.
     let refused = decrypt(&others);
     assert_eq!(refused.status.code(), Some(1));
+    let warned = text(&refused.stderr).contains("other users may read the secrets");
+    assert_eq!(warned, cfg!(unix), "{}", text(&refused.stderr));
     assert!(!has(&output, "apple is confidential"));
     let told = records(&text(&refused.stdout));
     assert_eq!(event(&told, "decrypted")["decrypted"], 0);

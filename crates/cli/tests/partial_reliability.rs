@@ -232,16 +232,18 @@ fn the_demo_compares_the_same_way_every_time() {
 }
 
 #[test]
-fn people_read_abandoned_messages() {
+fn people_read_abandoned_messages_in_eighty_columns() {
     let said = text(&run(&["demo", "--compare-only"]).stdout);
     for part in [
         "everything reliable",
         "abandoned after 100 ms",
         "sent once *",
-        "FORWARD-TSN",
+        "resent",
     ] {
         assert!(said.contains(part), "{part} is missing in {said}");
     }
+    let wide: Vec<_> = said.lines().filter(|line| line.chars().count() > 80).collect();
+    assert!(wide.is_empty(), "{wide:#?} do not fit a terminal of 80 columns");
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod capture;
 mod headers;
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, BufWriter};
+use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 
 use anabranch::{Decryptor, OpenedPacket, read_key_log};
@@ -17,6 +17,7 @@ use self::capture::Problem;
 use self::headers::Carried;
 use crate::failure::Failure;
 use crate::output::{Output, note};
+use crate::private_file;
 use crate::units::counted;
 
 /// Arguments of `decrypt`.
@@ -123,16 +124,11 @@ fn create(args: &DecryptArgs) -> Result<File, Failure> {
             )));
         }
     }
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
-    }
-    options
-        .open(&args.output)
-        .map_err(|error| cannot_write(args, &error))
+    private_file::open(
+        OpenOptions::new().write(true).truncate(true),
+        "--output",
+        &args.output,
+    )
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {
@@ -142,17 +138,10 @@ fn is_same(one: &Path, other: &Path) -> bool {
     }
 }
 
-fn cannot_write(args: &DecryptArgs, error: &io::Error) -> Failure {
-    Failure::new(format!(
-        "--output: cannot write {}: {error}; give a file in an existing directory that you may write to",
-        args.output.display()
-    ))
-}
-
 fn explain(args: &DecryptArgs, problem: &Problem) -> Failure {
     let name = args.capture.display();
     Failure::new(match problem {
-        Problem::Write(error) => return cannot_write(args, error),
+        Problem::Write(error) => return private_file::cannot_write("--output", &args.output, error),
         Problem::Read(error) => format!("cannot read {name}: {error}"),
         Problem::Pcap => format!(
             "{name} has the form of tcpdump (pcap), not pcapng: convert it with `editcap {name} {name}.pcapng`, which comes with Wireshark"

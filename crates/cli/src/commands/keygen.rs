@@ -8,6 +8,7 @@ use anabranch::SecretKey;
 use clap::{Args, ValueHint};
 
 use crate::failure::Failure;
+use crate::private_file;
 
 /// Arguments of `keygen`.
 #[derive(Debug, Args)]
@@ -56,13 +57,9 @@ fn exists(file: &Path) -> Failure {
 fn write(file: &Path, bytes: &[u8], secret: bool) -> Result<(), Failure> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(if secret { 0o600 } else { 0o644 });
+    if secret {
+        private_file::for_owner(&mut options);
     }
-    #[cfg(not(unix))]
-    let _ = secret;
     let written = options.open(file).and_then(|mut file| file.write_all(bytes));
     written.map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => exists(file),

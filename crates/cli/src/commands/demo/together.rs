@@ -205,9 +205,10 @@ impl Together {
             columns: columns.iter().map(|&name| name.to_owned()).collect(),
         };
         let groups = vec![
-            group("", &["goodput", "longest pause"]),
-            group("sent by path, kbit/s", &["1", "2", "3"]),
-            group("chunks", &["retransmitted"]),
+            group("", &["goodput"]),
+            group("longest", &["pause"]),
+            group("kbit/s by path", &["1", "2", "3"]),
+            group("chunks", &["resent"]),
         ];
         let mut table = Table::new("over", groups);
         for outcome in &self.outcomes {
@@ -227,7 +228,7 @@ impl Together {
         }
         format!(
             "the gain of several paths, for {} of virtual time:\n  1: {}\n  2: {}\n  3: {}\n\n{}\n\n\
-             cmt, eca: --multipath (docs/MULTIPATH.md); the congestion windows are not coupled;\npause: time in which the \
+             cmt, eca: --multipath (docs/MULTIPATH.md); congestion windows are not coupled;\npause: time in which the \
              receiver gets no message",
             units::duration(TIME),
             LINKS[0],

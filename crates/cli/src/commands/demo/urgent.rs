@@ -196,8 +196,8 @@ impl Urgent {
             table.row(row);
         }
         format!(
-            "the gain of priorities for a chat next to a file over {LINK} (in each direction), in virtual time:\n\
-             a chat message of {CHAT_LEN} B every {}, and the file in messages of {} at full speed\n\n{}\n\n\
+            "the gain of priorities for a chat next to a file\nover {LINK} (in each direction), in virtual time:\n\
+             a chat message of {CHAT_LEN} B every {}, and the file in messages of {}\nat full speed\n\n{}\n\n\
              off: first come, first served; bound: --low-priority-delay (docs/SCHEDULING.md)",
             units::duration(INTERVAL),
             units::size(FILE_LEN as u64),
