@@ -1,7 +1,8 @@
 //! SCTP (RFC 9260) for tokio programs: associations with many streams of messages, over UDP (RFC 6951) without any
 //! privilege, or directly over IP with root or `CAP_NET_RAW`.
 //!
-//! Messages are encrypted with `EndpointBuilder::dtls` (feature `dtls`). **Without it, anyone who sees the packets can read them.**
+//! [`Endpoint::server`] and [`Endpoint::client`] encrypt, and so does every endpoint with [`EndpointBuilder::secure`]. **Other endpoints do
+//! not: anyone who sees the packets can read them.**
 //!
 //! A client that sends *hello* and checks the answer, and a server that echoes every message:
 //!

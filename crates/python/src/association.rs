@@ -1,8 +1,8 @@
 //! Associations, handles of their streams, and messages.
 
 use anabranch::{
-    Association as RustAssociation, Bytes, Delivery, PathId, ResetDirection, SendOptions, StreamHandle,
-    StreamSelection,
+    Association as RustAssociation, Bytes, Delivery, PathId, PeerIdentity, ResetDirection, SendOptions,
+    StreamHandle, StreamSelection,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyByteArrayMethods, PyBytes, PyDict, PyString};
@@ -203,6 +203,14 @@ impl Association {
     fn peer_fingerprint(&self) -> PyResult<Option<String>> {
         let fingerprint = self.association.get()?.peer_fingerprint();
         Ok(fingerprint.map(|fingerprint| fingerprint.to_string()))
+    }
+
+    /// The public key that the peer showed.
+    fn peer_key(&self) -> PyResult<Option<String>> {
+        Ok(match self.association.get()?.peer_identity() {
+            Some(PeerIdentity::Key(key)) => Some(key.to_string()),
+            _ => None,
+        })
     }
 
     fn set_stream_priority(&self, stream: u16, priority: u16) -> PyResult<()> {

@@ -12,6 +12,7 @@ use pyo3::types::PyDict;
 
 use crate::association::Association;
 use crate::failure::Failure;
+use crate::keys::Keys;
 use crate::operation::{begin, nothing};
 use crate::runtime::Owned;
 use crate::settings::{address, changed};
@@ -63,13 +64,14 @@ fn trust(fingerprints: Option<Vec<String>>) -> Result<Trust, Failure> {
 
 /// Binds an endpoint: an operation that returns it. An empty list of addresses means any address of the host, in the IP version of `remote`.
 #[pyfunction]
-#[pyo3(signature = (addresses, remote, settings, certificate, fingerprints, backlog, max_associations, linger, connect_timeout, link))]
+#[pyo3(signature = (addresses, remote, settings, keys, certificate, fingerprints, backlog, max_associations, linger, connect_timeout, link))]
 #[expect(clippy::too_many_arguments, reason = "one call from one place in Python")]
 pub(crate) fn bind(
     py: Python<'_>,
     addresses: Vec<String>,
     remote: Option<String>,
     settings: Option<&Bound<'_, PyDict>>,
+    keys: Option<&Keys>,
     certificate: Option<&Certificate>,
     fingerprints: Option<Vec<String>>,
     backlog: Option<usize>,
@@ -79,6 +81,9 @@ pub(crate) fn bind(
     link: Option<&str>,
 ) -> PyResult<Py<PyAny>> {
     let mut builder = RustEndpoint::builder().config(changed(Config::default(), settings)?);
+    if let Some(keys) = keys {
+        builder = builder.secure(keys.settings.clone());
+    }
     if let Some(certificate) = certificate {
         let dtls = DtlsConfig::new(certificate.certificate.clone()).trust(trust(fingerprints)?);
         builder = builder.dtls(dtls);

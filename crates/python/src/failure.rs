@@ -74,6 +74,8 @@ classes! {
     anabranch::ReconfigurationError: |_error| "ReconfigurationError";
     anabranch::CertificateError: |_error| "CertificateError";
     anabranch::FingerprintError: |_error| "CertificateError";
+    anabranch::KeyFileError: |_error| "CertificateError";
+    anabranch::SettingsError: |_error| "CertificateError";
     anabranch_datachannel::SessionError: |error| match error {
         anabranch_datachannel::SessionError::Local(_) | anabranch_datachannel::SessionError::Sctp(_) => "SettingError",
         _ => "ConnectError",

@@ -5,6 +5,7 @@ mod datachannel;
 mod endpoint;
 mod facts;
 mod failure;
+mod keys;
 mod lab;
 mod operation;
 mod runtime;
@@ -19,6 +20,8 @@ mod _native {
     use crate::datachannel::{DataChannel, PeerConnection, peer_connection};
     #[pymodule_export]
     use crate::endpoint::{Certificate, Endpoint, bind};
+    #[pymodule_export]
+    use crate::keys::{Keys, generate_key};
     #[pymodule_export]
     use crate::lab::{Sweep, Table, list_experiments, toml_from_json};
     #[pymodule_export]

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import cast
 
 import anabranch
@@ -433,6 +434,41 @@ async def test_encryption() -> None:
             await anabranch.connect(server.local_address, certificate=own, fingerprints=wrong)
     again = anabranch.Certificate.from_pem(*own.to_pem())
     assert again.fingerprint == own.fingerprint
+
+
+async def test_every_path_is_encrypted_with_keys(tmp_path: Path) -> None:
+    names = ("server", "client", "stranger")
+    files = {name: tmp_path / f"{name}.key" for name in names}
+    public = {name: anabranch.generate_key(files[name]) for name in names}
+    assert files["server"].stat().st_mode & 0o777 == 0o600
+    known = (tmp_path / "server.key.pub").read_text()
+    assert known == public["server"] + "\n"
+    with pytest.raises(FileExistsError):
+        anabranch.generate_key(files["server"])
+    keys = {name: anabranch.Keys(file, tmp_path / "server.key.pub") for name, file in files.items() if name != "server"}
+    accepted = anabranch.Keys(files["server"], tmp_path / "client.key.pub")
+    paths = anabranch.Settings(multipath="cmt")
+    async with await anabranch.bind("127.0.0.1:0", "127.0.0.2:0", settings=paths, keys=accepted) as server:
+        server.listen()
+        addresses = server.local_addresses
+        async with await anabranch.bind("127.0.0.3:0", "127.0.0.4:0", settings=paths, keys=keys["client"]) as endpoint:
+            association = await endpoint.connect(addresses[0])
+            peer = await server.accept()
+            assert peer is not None and peer.peer_key == public["client"]
+            assert association.peer_key == public["server"] and association.peer_fingerprint is None
+            assert association.stats().extensions.protection and len(association.paths()) > 1
+            assert await association.stream(0).deliver("x" * 100_000) == "acknowledged"
+            message = await peer.recv()
+            assert message is not None and len(message.data) == 100_000
+        # The server knows a stranger's key no more than the stranger's signs: it does not answer at all.
+        with pytest.raises(anabranch.ConnectError):
+            async with await anabranch.bind("127.0.0.1:0", keys=keys["stranger"], connect_timeout=0.5) as stranger:
+                await stranger.connect(addresses[0])
+    with pytest.raises(anabranch.CertificateError, match="no such file|No such file"):
+        anabranch.Keys(tmp_path / "missing", tmp_path / "server.key.pub")
+    certificate = anabranch.Certificate.generate()
+    with pytest.raises(anabranch.SettingError, match="keys and a certificate"):
+        await anabranch.bind("127.0.0.1:0", keys=accepted, certificate=certificate)
 
 
 async def test_errors_have_the_texts_of_the_library() -> None:

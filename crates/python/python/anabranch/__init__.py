@@ -38,7 +38,8 @@ from anabranch._errors import (
     SendError,
     SettingError,
 )
-from anabranch._native import Certificate, Message
+from anabranch._keys import generate_key
+from anabranch._native import Certificate, Keys, Message
 from anabranch._types import (
     Abandoned,
     AssociationStats,
@@ -79,6 +80,7 @@ __all__ = [
     "Extensions",
     "ForkedError",
     "IdleTimeout",
+    "Keys",
     "ListenError",
     "Message",
     "OtherEvent",
@@ -98,5 +100,6 @@ __all__ = [
     "Undelivered",
     "bind",
     "connect",
+    "generate_key",
     "listen",
 ]

@@ -10,7 +10,7 @@ from anabranch import _native
 from anabranch._errors import Error, SettingError
 from anabranch._incoming import Incoming
 from anabranch._loop import fair, finish
-from anabranch._native import Certificate, Message
+from anabranch._native import Certificate, Keys, Message
 from anabranch._times import Time, seconds
 from anabranch._types import EVENTS, AssociationStats, Delivery, Event, PathStats, Settings, StreamStats
 
@@ -304,8 +304,13 @@ class Association(Incoming[Message]):
 
     @property
     def peer_fingerprint(self) -> str | None:
-        """The fingerprint of the peer's certificate, if the endpoint encrypts."""
+        """The fingerprint of the peer's certificate, if the endpoint encrypts with `certificate`."""
         return self._native.peer_fingerprint()
+
+    @property
+    def peer_key(self) -> str | None:
+        """The public key that the peer showed, if the endpoint encrypts with `keys`."""
+        return self._native.peer_key()
 
     def set_stream_priority(self, stream: int, priority: int) -> None:
         """Sets the priority of a stream: 0, the default, is the highest. Streams of a lower priority can starve."""
@@ -443,6 +448,7 @@ async def _bind(
     addresses: Sequence[str],
     remote: str | None,
     settings: Settings | None,
+    keys: Keys | None,
     certificate: Certificate | None,
     fingerprints: Sequence[str] | None,
     backlog: int | None = None,
@@ -453,6 +459,8 @@ async def _bind(
 ) -> Endpoint:
     if fingerprints is not None and certificate is None:
         raise SettingError("fingerprints without a certificate: give both, or the endpoint does not encrypt")
+    if keys is not None and certificate is not None:
+        raise SettingError("keys and a certificate: give keys, or for DTLS a certificate")
     changed = (settings or Settings()).changed()
     if len(addresses) > 1:
         changed.setdefault("local_addresses", [_host(address) for address in addresses])
@@ -462,7 +470,7 @@ async def _bind(
     lingers = seconds("linger", linger)
     limit = seconds("connect_timeout", connect_timeout)
     begun = _native.bind(
-        list(addresses), remote, changed, certificate, known, backlog, max_associations, lingers, limit, link
+        list(addresses), remote, changed, keys, certificate, known, backlog, max_associations, lingers, limit, link
     )
     return Endpoint(await finish(begun))
 
@@ -470,6 +478,7 @@ async def _bind(
 async def bind(
     *addresses: str,
     settings: Settings | None = None,
+    keys: Keys | None = None,
     certificate: Certificate | None = None,
     fingerprints: Sequence[str] | None = None,
     backlog: int | None = None,
@@ -480,8 +489,9 @@ async def bind(
 ) -> Endpoint:
     """Binds an endpoint to an address and UDP port such as "0.0.0.0:9899"; port 0 means any free port.
 
-    Several addresses are several paths: peers learn all of them. A certificate encrypts all associations with DTLS; `fingerprints` are
-    those of the peers that are accepted, by default all. `connect_timeout`, by default 10 s, limits `Endpoint.connect`. `link` emulates a
+    Several addresses are several paths: peers learn all of them. `keys` encrypt the packets of every path, and accept only the peers whose
+    public keys they name. A certificate encrypts with DTLS, on one path, and `fingerprints` are those of the peers that are accepted, by
+    default all. `connect_timeout`, by default 10 s, limits `Endpoint.connect`. `link` emulates a
     link in front of the sockets, for both directions, such as "rate=10mbit,delay=20ms,loss=1%".
     """
     if not addresses:
@@ -489,7 +499,7 @@ async def bind(
     for address in addresses:
         _host(address)
     return await _bind(
-        addresses, None, settings, certificate, fingerprints, backlog, max_associations, linger, connect_timeout, link
+        addresses, None, settings, keys, certificate, fingerprints, backlog, max_associations, linger, connect_timeout, link
     )
 
 
@@ -498,12 +508,13 @@ async def listen(
     port: int = DEFAULT_SCTP_PORT,
     *,
     settings: Settings | None = None,
+    keys: Keys | None = None,
     certificate: Certificate | None = None,
     fingerprints: Sequence[str] | None = None,
     link: str | None = None,
 ) -> Endpoint:
     """Binds an endpoint that accepts associations on the SCTP port `port`."""
-    endpoint = await bind(address, settings=settings, certificate=certificate, fingerprints=fingerprints, link=link)
+    endpoint = await bind(address, settings=settings, keys=keys, certificate=certificate, fingerprints=fingerprints, link=link)
     try:
         endpoint.listen(port)
     except Error:
@@ -517,11 +528,12 @@ async def connect(
     port: int = DEFAULT_SCTP_PORT,
     *,
     settings: Settings | None = None,
+    keys: Keys | None = None,
     certificate: Certificate | None = None,
     fingerprints: Sequence[str] | None = None,
     link: str | None = None,
 ) -> Association:
     """Sets up an association with SCTP port `port` at `remote`, a text such as "192.0.2.1:9899", from an endpoint of its own."""
     _host(remote)
-    endpoint = await _bind((), remote, settings, certificate, fingerprints, link=link)
+    endpoint = await _bind((), remote, settings, keys, certificate, fingerprints, link=link)
     return await endpoint.connect(remote, port)

@@ -10,7 +10,7 @@ class SettingError(Error, ValueError):
 
 
 class CertificateError(Error, ValueError):
-    """A certificate, key or fingerprint cannot be read."""
+    """A certificate, key, fingerprint or a file of keys cannot be read."""
 
 
 class BindError(Error, OSError):

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from os import PathLike
 from typing import Any, Generic, TypeVar, final
 
 from anabranch._types import Delivery
@@ -10,6 +11,7 @@ __all__ = [
     "Certificate",
     "DataChannel",
     "Endpoint",
+    "Keys",
     "Message",
     "Operation",
     "Options",
@@ -19,6 +21,7 @@ __all__ = [
     "Table",
     "Wakeups",
     "bind",
+    "generate_key",
     "list_experiments",
     "peer_connection",
     "toml_from_json",
@@ -74,6 +77,10 @@ class Certificate:
     def fingerprint(self) -> str: ...
 
 @final
+class Keys:
+    def __new__(cls, own: str | PathLike[str], peers: str | PathLike[str]) -> Keys: ...
+
+@final
 class Stream:
     def id(self) -> int: ...
     def with_options(self, options: Options) -> Stream: ...
@@ -103,6 +110,7 @@ class Association:
     def remote_address(self) -> str: ...
     def ports(self) -> tuple[int, int]: ...
     def peer_fingerprint(self) -> str | None: ...
+    def peer_key(self) -> str | None: ...
     def set_stream_priority(self, stream: int, priority: int) -> None: ...
     def set_stream_weight(self, stream: int, weight: int) -> None: ...
     def set_primary_path(self, path: int) -> None: ...
@@ -126,10 +134,12 @@ class Endpoint:
     ) -> Association | Operation[Association]: ...
     def close(self) -> None | Operation[None]: ...
 
+def generate_key() -> tuple[str, str]: ...
 def bind(
     addresses: Any,
     remote: str | None,
     settings: dict[str, Any] | None,
+    keys: Keys | None,
     certificate: Certificate | None,
     fingerprints: Any,
     backlog: int | None,
