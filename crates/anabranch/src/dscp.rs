@@ -5,7 +5,7 @@ use anabranch_proto::{ConfigError, Dscp};
 
 /// Whether this system can send packets with this codepoint.
 pub(crate) fn check(dscp: Dscp) -> Result<(), ConfigError> {
-    if cfg!(target_os = "linux") || dscp == Dscp::default() {
+    if cfg!(any(target_os = "android", target_os = "linux")) || dscp == Dscp::default() {
         return Ok(());
     }
     Err(ConfigError {
@@ -14,10 +14,10 @@ pub(crate) fn check(dscp: Dscp) -> Result<(), ConfigError> {
     })
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "android", target_os = "linux"))]
 pub(crate) use linux::send;
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "android", target_os = "linux"))]
 mod linux {
     use std::io::{self, IoSlice};
     use std::net::IpAddr;

@@ -73,6 +73,10 @@ impl Inner {
 }
 
 /// An entry of the queue.
+#[cfg_attr(
+    not(any(target_os = "android", target_os = "linux")),
+    allow(dead_code, reason = "other systems have no such queue")
+)]
 enum Entry {
     None,
     /// An error of this host, not an ICMP message. The call that caused it has returned the same error.
@@ -81,7 +85,7 @@ enum Entry {
     Icmp(Option<IcmpMessage>),
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "android", target_os = "linux"))]
 mod system {
     use std::io::IoSliceMut;
     use std::net::{IpAddr, SocketAddr};
@@ -181,7 +185,7 @@ mod system {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "android", target_os = "linux")))]
 mod system {
     use tokio::net::UdpSocket;
 

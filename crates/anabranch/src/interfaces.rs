@@ -1,16 +1,17 @@
-//! The interfaces and addresses of this host, and notices of their changes: rtnetlink(7). Linux only; other systems report nothing.
+//! The interfaces and addresses of this host, and notices of their changes: rtnetlink(7). Linux and Android only; other systems report nothing.
+//! Android permits rtnetlink(7) to programs of the system alone: others get an error.
 
 use std::io;
 use std::net::IpAddr;
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "android", target_os = "linux"))]
 pub(crate) use linux::{Interfaces, addresses, default_routes, index, names, preferred_source};
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "android", target_os = "linux")))]
 pub(crate) use other::{Interfaces, addresses, default_routes, index, names, preferred_source};
 
 /// An address of an interface that is up and has a link.
 #[cfg_attr(
-    not(target_os = "linux"),
+    not(any(target_os = "android", target_os = "linux")),
     allow(dead_code, reason = "other systems list none")
 )]
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,20 +25,20 @@ pub(crate) struct HostAddress {
 /// # Errors
 /// Those of the system; [`io::ErrorKind::Unsupported`] on systems other than Linux.
 pub fn host_addresses() -> io::Result<Vec<IpAddr>> {
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "android", target_os = "linux"))]
     return linux::host_addresses();
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(any(target_os = "android", target_os = "linux")))]
     return Err(io::ErrorKind::Unsupported.into());
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "android", target_os = "linux"))]
 mod linux {
     use std::io;
     use std::net::{IpAddr, SocketAddr};
     use std::os::fd::{AsRawFd, OwnedFd};
 
     use nix::ifaddrs::getifaddrs;
-    use nix::net::if_::{InterfaceFlags, if_nameindex, if_nametoindex};
+    use nix::net::if_::{InterfaceFlags, if_nametoindex};
     use nix::sys::socket::{
         AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send, socket,
     };
@@ -122,9 +123,11 @@ mod linux {
 
     /// The names of all interfaces.
     pub(crate) fn names() -> io::Result<Vec<String>> {
-        let names = if_nameindex()?;
-        let name = |one: &nix::net::if_::Interface| one.name().to_string_lossy().into_owned();
-        Ok(names.iter().map(name).collect())
+        let mut names: Vec<String> = Vec::new();
+        for one in getifaddrs()? {
+            names.extend(Some(one.interface_name).filter(|name| !names.contains(name)));
+        }
+        Ok(names)
     }
 
     /// The number that the system gave an interface: another one if the interface is removed and added again.
@@ -164,7 +167,7 @@ mod linux {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "android", target_os = "linux")))]
 mod other {
     use std::io;
     use std::net::IpAddr;

@@ -87,7 +87,7 @@ mod readers;
 mod receipt;
 #[cfg(any(feature = "capture", feature = "qlog"))]
 mod record_file;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "android", target_os = "linux"))]
 mod routes;
 mod scheduling;
 #[cfg(feature = "tls")]

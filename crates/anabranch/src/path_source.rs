@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "android", target_os = "linux"))]
     fn the_loopback_interface_is_found_and_an_unknown_one_is_not() {
         let loopback = PathSource::from("lo")
             .addresses()

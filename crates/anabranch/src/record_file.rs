@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "android", target_os = "linux"))]
     fn a_pipe_that_nobody_reads_holds_up_nobody() {
         use std::io::Read;
         use std::os::fd::AsRawFd;

@@ -4,7 +4,7 @@
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 
-use anabranch_proto::{Dscp, EcnCodepoint, IcmpMessage};
+use anabranch_proto::{Dscp, IcmpMessage};
 use quinn_udp::UdpSocketState;
 use socket2::{Domain, Protocol, SockRef, Type};
 use tokio::io::Interest;
@@ -16,7 +16,7 @@ use crate::error_queue::ErrorQueue;
 /// Requested size of the kernel buffers in bytes, for each direction; the system may give less (`net.core.rmem_max`).
 const KERNEL_BUFFER: usize = 4 << 20;
 /// Pause before the next attempt on a full socket, if the task cannot wait for the socket.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "android", target_os = "linux"))]
 const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
 /// Limit of failed attempts of one call, while new ICMP messages arrive.
 const ATTEMPTS: usize = 8;
@@ -143,7 +143,7 @@ impl SystemSocket {
     }
 
     /// Clears or sets "don't fragment"; quinn-udp has set it.
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "android", target_os = "linux"))]
     fn allow_fragments(&self, allow: bool) {
         use rustix::net::sockopt::{
             Ipv4PathMtuDiscovery as V4, Ipv6PathMtuDiscovery as V6, set_ip_mtu_discover,
@@ -156,7 +156,7 @@ impl SystemSocket {
         }
     }
 
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(any(target_os = "android", target_os = "linux")))]
     fn allow_fragments(&self, _allow: bool) {}
 
     fn send_unfragmented(&self, outgoing: &mut Outgoing, bytes: &[u8]) -> io::Result<()> {
@@ -191,13 +191,13 @@ impl SystemSocket {
 
     /// One system call.
     fn send_once(&self, transmit: &quinn_udp::Transmit<'_>, dscp: Dscp) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
+        #[cfg(any(target_os = "android", target_os = "linux"))]
         if dscp != Dscp::default() {
             let bits = transmit.ecn.map_or(0, |ecn| ecn as u8);
-            let octet = dscp.octet(EcnCodepoint::from_bits(bits));
+            let octet = dscp.octet(anabranch_proto::EcnCodepoint::from_bits(bits));
             return crate::dscp::send(&self.io, transmit, octet);
         }
-        #[cfg(not(target_os = "linux"))]
+        #[cfg(not(any(target_os = "android", target_os = "linux")))]
         let _ = dscp;
         self.state.try_send((&self.io).into(), transmit)
     }
@@ -220,7 +220,7 @@ impl SystemSocket {
     ///
     /// If a writable socket has a pending error, tokio concludes that its write side is closed, and reports the socket as
     /// writable from then on. Each wait therefore uses a new registration.
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "android", target_os = "linux"))]
     pub(crate) async fn writable(&self) {
         let duplicate = SockRef::from(&self.io).try_clone();
         match duplicate.and_then(|duplicate| UdpSocket::from_std(duplicate.into())) {
@@ -231,7 +231,7 @@ impl SystemSocket {
     }
 
     /// Waits until the socket may accept more datagrams.
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(any(target_os = "android", target_os = "linux")))]
     pub(crate) async fn writable(&self) {
         // The next attempt to send reports an error.
         let _ = self.io.writable().await;

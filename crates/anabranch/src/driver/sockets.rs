@@ -126,7 +126,7 @@ impl Sockets {
 }
 
 #[cfg(test)]
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "android", target_os = "linux"))]
 mod tests {
     use super::*;
 
