@@ -144,7 +144,7 @@ pub(super) fn experiment() -> Experiment {
         knobs: KNOBS,
         metrics: METRICS,
         seeds: &|extent| match extent {
-            Extent::Quick => 6,
+            Extent::Quick => 5,
             Extent::Short => 12,
             Extent::Full => 30,
         },

@@ -182,7 +182,7 @@ pub(super) fn experiment() -> Experiment {
         knobs: KNOBS,
         metrics: METRICS,
         seeds: &|extent| match extent {
-            Extent::Quick => 3,
+            Extent::Quick => 2,
             Extent::Short => 5,
             Extent::Full => 10,
         },

@@ -83,7 +83,8 @@ pub(super) fn experiment() -> Experiment {
         knobs: KNOBS,
         metrics: METRICS,
         seeds: &|extent| match extent {
-            Extent::Quick | Extent::Short => 5,
+            Extent::Quick => 3,
+            Extent::Short => 5,
             Extent::Full => 20,
         },
         cells: &cells,
