@@ -292,9 +292,15 @@ fn every_command_of_the_first_tutorial_works() {
 fn every_command_of_the_how_to_pages_works() {
     for entry in std::fs::read_dir(root().join("docs/how-to")).expect("docs/how-to") {
         let name = entry.expect("an entry").file_name().into_string().expect("UTF-8");
-        // crates/python/tests/test_documents.py runs the programs of the one page, which need the Python package, and
-        // crates/testkit/tests/added_chunk.rs applies the patch of the other.
-        if ["use-python.md", "add-a-chunk-type.md", "add-a-chunk-type.patch"].contains(&name.as_str()) {
+        // Tested elsewhere: crates/python/tests/test_documents.py runs the programs that need the Python package,
+        // crates/testkit/tests/added_chunk.rs applies the patch, and crates/testkit/tests/embedding.rs runs the example.
+        let elsewhere = [
+            "use-python.md",
+            "add-a-chunk-type.md",
+            "add-a-chunk-type.patch",
+            "embed-it-elsewhere.md",
+        ];
+        if elsewhere.contains(&name.as_str()) {
             continue;
         }
         check(&format!("docs/how-to/{name}"), 3);
