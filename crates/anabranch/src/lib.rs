@@ -128,9 +128,9 @@ pub use anabranch_proto::{
 };
 #[cfg(feature = "tls")]
 pub use anabranch_tls::{
-    Decryptor, Fingerprint as TlsFingerprint, Identity, IdentityError, KeyFileError, KeyLog, KeyLogError,
-    LoggedKey, Opened as OpenedPacket, PeerIdentity, PublicKey, SecretKey, SettingsError, TlsSettings,
-    Trust as TlsTrust, read_key_log, read_public_keys,
+    AcceptedKeys, Decryptor, Fingerprint as TlsFingerprint, Identity, IdentityError, KeyFileError, KeyLog,
+    KeyLogError, LoggedKey, Opened as OpenedPacket, PeerIdentity, PublicKey, SecretKey, SettingsError,
+    TlsSettings, Trust as TlsTrust, read_key_log, read_public_keys,
 };
 pub use association::Association;
 pub use builder::EndpointBuilder;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anabranch::{
-    Association, Certificate, Config, DtlsConfig, EndpointBuilder, Fingerprint, Identity, PeerIdentity,
-    PublicKey, SecretKey, TlsFingerprint, TlsSettings, TlsTrust, read_public_keys,
+    AcceptedKeys, Association, Certificate, Config, DtlsConfig, EndpointBuilder, Fingerprint, Identity,
+    PeerIdentity, PublicKey, SecretKey, TlsFingerprint, TlsSettings, TlsTrust, read_public_keys,
 };
 use clap::{Args, ValueHint};
 
@@ -169,10 +169,10 @@ impl Encrypt {
 
 impl Encryption {
     /// That of a side that shows the key in this file of `anabranch keygen`, and accepts the peers with these public keys.
-    pub(crate) fn by_keys(key: &Path, peers: Vec<PublicKey>) -> Result<Self, Failure> {
+    pub(crate) fn by_keys(key: &Path, peers: AcceptedKeys) -> Result<Self, Failure> {
         let identity = of_key(key, &read("--key", key)?)?;
         warn_if_readable(key);
-        let settings = TlsSettings::new(&identity, &TlsTrust::public_keys(peers));
+        let settings = TlsSettings::new(&identity, &TlsTrust::accepted_keys(peers));
         let settings = settings.map_err(|error| Failure::new(format!("--key: {error}")))?;
         Ok(Self::Tls(settings, identity))
     }

@@ -43,7 +43,6 @@ impl Failure {
         self.status
     }
 
-    #[cfg(any(test, target_os = "linux"))]
     pub(crate) fn message(&self) -> &str {
         &self.message
     }

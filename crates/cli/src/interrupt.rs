@@ -58,6 +58,28 @@ impl Signals {
     }
 }
 
+/// SIGHUP: the user asks a server to read its configuration again. Other systems have no such signal.
+#[derive(Debug)]
+pub(crate) struct Reload(#[cfg(unix)] Option<tokio::signal::unix::Signal>);
+
+impl Reload {
+    /// Handles the signal from now on. Must be called within the runtime.
+    pub(crate) fn install() -> Self {
+        #[cfg(unix)]
+        return Self(tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()).ok());
+        #[cfg(not(unix))]
+        return Self();
+    }
+
+    /// Waits for the next signal.
+    pub(crate) async fn asked(&mut self) {
+        #[cfg(unix)]
+        told(&mut self.0).await;
+        #[cfg(not(unix))]
+        std::future::pending::<()>().await;
+    }
+}
+
 #[cfg(unix)]
 async fn told(signal: &mut Option<tokio::signal::unix::Signal>) {
     let told = match signal {

@@ -354,6 +354,60 @@ fn each_key_has_places_of_its_own() {
     )]);
 }
 
+/// A client that keeps its places keeps its flows, one that is removed is ended, and one that is added again comes back by itself.
+#[cfg(unix)]
+#[test]
+fn sighup_reads_the_configuration_again() {
+    let (target, place_of_target) = udp();
+    let file = directory("forward-reload").join("server.toml");
+    let (client, stranger) = (key("client.pub"), key("stranger.pub"));
+    let common = format!("allow = [{client:?}]\nallow-to = [\"{place_of_target}\"]\n");
+    let both = format!("{common}[[client]]\nkey = {stranger:?}\n");
+    std::fs::write(&file, &both).unwrap();
+    let args = ["server", "--bind", "127.0.0.1", "--udp-port", "0", "--config"];
+    let args = [&args[..], &[file.to_str().unwrap()]].concat();
+    let mut server = Side::start_with(&args, &["--key", &key("server")]);
+    let port = server.event("listening")["udp_port"].to_string();
+    let connect = |name: &str| {
+        let rule = format!("0={place_of_target}");
+        let args = ["client", "127.0.0.1", "--udp-port", &port, "--udp", &rule];
+        Side::start_with(&args, &["--key", &key(name), "--peer", &key("server.pub")])
+    };
+    let (mut kept, mut removed) = (connect("client"), connect("stranger"));
+    let rule = place(&kept.event("listening"), 0, "listens_at");
+    kept.event("connected");
+    removed.event("connected");
+    let (program, _) = udp();
+    let pass = |text: &str| {
+        program.send_to(text.as_bytes(), rule).unwrap();
+        let mut buffer = [0; 16];
+        let (len, from) = target.recv_from(&mut buffer).unwrap();
+        assert_eq!(&buffer[..len], text.as_bytes());
+        from
+    };
+    let flow = pass("before");
+    let pid = server.program.0.id().to_string();
+    let reload = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        let told = std::process::Command::new("kill").args(["-HUP", &pid]).status();
+        assert!(told.unwrap().success());
+    };
+    reload(&common);
+    let told = server.event("reloaded");
+    assert_eq!((&told["keys"], &told["ended"]), (&1.into(), &1.into()), "{told}");
+    removed.event("disconnected");
+    assert_eq!(pass("after"), flow, "the flow goes on");
+    // A file that cannot be used changes nothing.
+    reload("allow-to = 7\n");
+    assert_eq!(pass("still"), flow);
+    reload(&both);
+    let told = server.event("reloaded");
+    assert_eq!((&told["keys"], &told["ended"]), (&2.into(), &0.into()), "{told}");
+    removed.event("connected");
+    assert_eq!(pass("at last"), flow);
+    server.interrupt();
+}
+
 /// The command of a unit of the Debian package, with this program and these files in place of installed ones.
 fn of_unit(side: &str, credentials: &str) -> Vec<String> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd");
@@ -362,6 +416,7 @@ fn of_unit(side: &str, credentials: &str) -> Vec<String> {
         .lines()
         .filter_map(|line| line.strip_prefix("ExecStart=/usr/bin/anabranch forward "));
     let command = commands.next().unwrap().replace("%d", credentials);
+    let command = command.replace("/etc/anabranch/%i.toml", &format!("{credentials}/config"));
     command.split(' ').map(str::to_owned).collect()
 }
 

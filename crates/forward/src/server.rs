@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anabranch::{Association, AssociationStats, Endpoint};
@@ -79,6 +80,8 @@ pub struct Server {
     places: Semaphore,
     /// By the random numbers that clients choose.
     clients: Lock<BTreeMap<[u8; 16], Served>>,
+    /// How often the policies have changed. A client whose policy may be an older one is not served.
+    changes: AtomicU64,
     observe: Box<dyn Fn(ServerEvent) + Send + Sync>,
 }
 
@@ -98,6 +101,7 @@ impl Server {
             limits,
             places: Semaphore::new(MOST_CLIENTS),
             clients: Lock::default(),
+            changes: AtomicU64::new(0),
             observe: Box::new(|_| {}),
         }
     }
@@ -140,18 +144,36 @@ impl Server {
         policy: impl Fn(&Association) -> Arc<Policy> + Sync,
     ) {
         while let Some(association) = endpoint.accept().await {
+            let changes = self.changes.load(Ordering::SeqCst);
             let (server, policy) = (Arc::clone(self), policy(&association));
-            tokio::spawn(async move { server.serve(association, &policy).await });
+            tokio::spawn(async move { server.serve_as_of(changes, association, &policy).await });
         }
     }
 
     /// Serves one client with this policy until its association ends.
     pub async fn serve(&self, association: Association, policy: &Arc<Policy>) {
+        let changes = self.changes.load(Ordering::SeqCst);
+        self.serve_as_of(changes, association, policy).await;
+    }
+
+    /// The policies have changed: ends each client for which `ended` has a reason, and those that are being accepted. A client connects
+    /// again and then has the policy of that time; the others keep their flows. Returns the number of clients that were ended.
+    pub fn end_changed(&self, ended: impl Fn(&Association) -> Option<String>) -> usize {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        let served: Vec<Served> = lock(&self.clients).values().cloned().collect();
+        let end = |served: &Served| {
+            let reason = ended(&served.session.association);
+            reason.map(|reason| served.session.end(reason))
+        };
+        served.iter().filter_map(end).count()
+    }
+
+    async fn serve_as_of(&self, changes: u64, association: Association, policy: &Arc<Policy>) {
         let remote = association.remote_addr();
         let reason = match self.places.try_acquire() {
             Err(_) => Err("the server has no place for more clients".to_owned()),
             Ok(_place) => match self.receive_hello(&association).await {
-                Ok(hello) => Ok(self.serve_client(&association, hello, policy).await),
+                Ok(hello) => Ok(self.serve_client(changes, &association, hello, policy).await),
                 Err(reason) => Err(reason),
             },
         };
@@ -188,7 +210,13 @@ impl Server {
         }
     }
 
-    async fn serve_client(&self, association: &Association, hello: Hello, policy: &Arc<Policy>) -> String {
+    async fn serve_client(
+        &self,
+        changes: u64,
+        association: &Association,
+        hello: Hello,
+        policy: &Arc<Policy>,
+    ) -> String {
         self.end_earlier(&hello.client).await;
         let mut judged = Vec::new();
         for offer in &hello.rules {
@@ -233,6 +261,9 @@ impl Server {
             client: hello.client,
             session: Arc::clone(&session),
         };
+        if self.changes.load(Ordering::SeqCst) != changes {
+            session.end("the server was configured again");
+        }
         session.run(listeners).await
     }
 

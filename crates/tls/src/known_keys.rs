@@ -5,6 +5,7 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{Context, SHA256};
 use aws_lc_rs::hmac;
 
+use crate::accepted_keys::AcceptedKeys;
 use crate::key_file::PublicKey;
 
 /// Bytes of a hash: HMAC-SHA-256, truncated.
@@ -23,10 +24,10 @@ pub(crate) struct KnownKeys {
 }
 
 impl KnownKeys {
-    pub(crate) fn new(own: PublicKey, peers: &[PublicKey]) -> Self {
+    pub(crate) fn new(own: PublicKey, peers: &AcceptedKeys) -> Self {
         Self {
             own: hash_key(own),
-            peers: peers.iter().take(MOST_HASHES).map(|key| hash_key(*key)).collect(),
+            peers: peers.first(MOST_HASHES).into_iter().map(hash_key).collect(),
         }
     }
 }
@@ -69,11 +70,11 @@ mod tests {
         const SPKI: [u8; 12] = [
             0x30, 0x2A, 0x30, 0x05, 0x06, 0x03, 0x2B, 0x65, 0x70, 0x03, 0x21, 0x00,
         ];
-        let client = KnownKeys::new(key(1), &[key(2), key(3)]);
+        let client = KnownKeys::new(key(1), &AcceptedKeys::new([key(2), key(3)]));
         let proof = client.prove(b"init");
         assert_eq!(proof.len(), 2 * HASH_LEN);
         for (own, accepts) in [(1, false), (2, true), (3, true), (4, false)] {
-            let server = KnownKeys::new(key(own), &[]);
+            let server = KnownKeys::new(key(own), &AcceptedKeys::default());
             assert_eq!(server.accepts(b"init", &proof), accepts, "{own}");
             assert!(!server.accepts(b"tini", &proof));
             assert!(!server.accepts(b"init", &proof[..HASH_LEN - 1]));
@@ -81,6 +82,11 @@ mod tests {
             assert!(!server.accepts(b"init", &proof.repeat(9)), "too many hashes");
         }
         let many: Vec<PublicKey> = (0..=255).map(key).collect();
-        assert_eq!(KnownKeys::new(key(1), &many).prove(b"init").len(), 256);
+        assert_eq!(
+            KnownKeys::new(key(1), &AcceptedKeys::new(many))
+                .prove(b"init")
+                .len(),
+            256
+        );
     }
 }

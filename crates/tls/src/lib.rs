@@ -7,6 +7,7 @@
 //! Both endpoints show who they are: [`Identity`] is a certificate with its key, or a key pair alone (raw public keys, RFC 7250). [`Trust`]
 //! says which peers are accepted.
 
+mod accepted_keys;
 mod decryptor;
 mod error;
 mod exporter;
@@ -24,6 +25,7 @@ mod suite;
 mod trust;
 mod verifier;
 
+pub use accepted_keys::AcceptedKeys;
 pub use decryptor::{Decryptor, Opened};
 pub use error::{IdentityError, KeyFileError, KeyLogError, SettingsError};
 pub use exporter::{KeyKind, exporter_context};

@@ -3,6 +3,7 @@
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
+use crate::accepted_keys::AcceptedKeys;
 use crate::error::SettingsError;
 use crate::fingerprint::Fingerprint;
 use crate::key_file::PublicKey;
@@ -18,7 +19,7 @@ pub(crate) enum Rule {
         name: Option<String>,
     },
     Fingerprints(Vec<Fingerprint>),
-    Keys(Vec<PublicKey>),
+    Keys(AcceptedKeys),
     Anybody,
 }
 
@@ -49,7 +50,13 @@ impl Trust {
     /// Peers with one of these public keys.
     #[must_use]
     pub fn public_keys(keys: impl Into<Vec<PublicKey>>) -> Self {
-        Self(Rule::Keys(keys.into()))
+        Self::accepted_keys(AcceptedKeys::new(keys))
+    }
+
+    /// Peers whose public keys are in this list at the time of a handshake.
+    #[must_use]
+    pub fn accepted_keys(keys: AcceptedKeys) -> Self {
+        Self(Rule::Keys(keys))
     }
 
     /// Any peer: an attacker on the path can be one, and read and change everything. For tests.
@@ -59,7 +66,7 @@ impl Trust {
     }
 
     /// The public keys of the peers, if they are known by public keys.
-    pub(crate) fn keys(&self) -> Option<&[PublicKey]> {
+    pub(crate) fn keys(&self) -> Option<&AcceptedKeys> {
         match &self.0 {
             Rule::Keys(keys) => Some(keys),
             Rule::Authorities { .. } | Rule::Fingerprints(_) | Rule::Anybody => None,

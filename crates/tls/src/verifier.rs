@@ -14,6 +14,7 @@ use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme,
 };
 
+use crate::accepted_keys::AcceptedKeys;
 use crate::error::SettingsError;
 use crate::fingerprint::Fingerprint;
 use crate::key_file::PublicKey;
@@ -35,7 +36,7 @@ enum Known {
         name: Option<ServerName<'static>>,
     },
     Fingerprints(Vec<Fingerprint>),
-    Keys(Vec<PublicKey>),
+    Keys(AcceptedKeys),
     Anybody,
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anabranch_proto::{Agreement, KeyRole, KeyUsage, RecordKey, Timestamp};
 use anabranch_tls::{
-    Action, Fingerprint, Identity, KeyLog, KeyManagement, LoggedKey, PeerIdentity, SecretKey, TlsSettings,
-    Trust, read_key_log,
+    AcceptedKeys, Action, Fingerprint, Identity, KeyLog, KeyManagement, LoggedKey, PeerIdentity, SecretKey,
+    TlsSettings, Trust, read_key_log,
 };
 use bytes::Bytes;
 
@@ -224,6 +224,28 @@ fn public_keys_without_certificates() {
         &Trust::authorities(AUTHORITY, None).unwrap(),
     );
     assert!(mixed.is_err());
+}
+
+#[test]
+fn accepted_keys_change_while_an_endpoint_is_open() {
+    let [server, alice, bob] = [0; 3].map(|_| SecretKey::generate().unwrap());
+    let accepted = AcceptedKeys::new([alice.public()]);
+    let settings = |own: &SecretKey, trust| {
+        let settings = TlsSettings::new(&Identity::from_key(own).unwrap(), &trust).unwrap();
+        settings.rekey_after(Duration::from_secs(100))
+    };
+    let of_server = settings(&server, Trust::accepted_keys(accepted.clone()));
+    let client = |own| settings(own, Trust::public_keys([server.public()]));
+    let mut with_alice = pair(&client(&alice), &of_server);
+    assert!(agree(&with_alice) && no_keys(&pair(&client(&bob), &of_server)));
+    accepted.replace([bob.public()]);
+    assert!(!accepted.contains(&alice.public()) && accepted.contains(&bob.public()));
+    assert!(agree(&pair(&client(&bob), &of_server)) && no_keys(&pair(&client(&alice), &of_server)));
+    // An association of a peer that is not accepted any more gets no further keys.
+    with_alice[0].keys.handle_timeout(at(100));
+    with_alice[0].act();
+    exchange(at(100), &mut with_alice);
+    assert_eq!(with_alice[1].keys.epoch(), Some(3));
 }
 
 /// The parameters of set-up are part of the keys: a change of one gives other keys.

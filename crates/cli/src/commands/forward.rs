@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anabranch::{PublicKey, TlsSettings};
+use anabranch::{AcceptedKeys, TlsSettings};
 use anabranch_forward::{Limits, MOST_FLOWS};
 use clap::{Args, Subcommand, ValueHint};
 
@@ -66,7 +66,7 @@ impl ForwardArgs {
 }
 
 /// The options of both sides.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 struct Common {
     /// This side's private key, a file of `anabranch keygen`
     #[arg(long, help_heading = ENCRYPTION, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -100,7 +100,7 @@ impl Common {
     fn encryption(
         &self,
         flag: &str,
-        peers: Vec<PublicKey>,
+        peers: AcceptedKeys,
     ) -> Result<(TlsSettings, serde_json::Value), Failure> {
         let Some(key) = &self.key else {
             return Err(Failure::new(

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anabranch::{
-    Association, BindError, DEFAULT_UDP_PORT, Endpoint, PathSource, PathSourceError, TlsSettings,
+    AcceptedKeys, Association, BindError, DEFAULT_UDP_PORT, Endpoint, PathSource, PathSourceError,
+    TlsSettings,
 };
 use anabranch_forward::{Client, ClientEvent, Limits, PORT, Protocol, Rule};
 use clap::{Args, ValueHint};
@@ -202,7 +203,7 @@ pub(super) async fn run(mut args: ClientArgs, interrupt: Interrupt) -> Result<()
     let output = args.common.observe.output();
     let limits = args.common.limits();
     let peers = public_keys(args.peer.iter().map(|file| ("--peer", file)))?;
-    let (tls, encryption) = args.common.encryption("--peer", peers)?;
+    let (tls, encryption) = args.common.encryption("--peer", AcceptedKeys::new(peers))?;
     let route = Route {
         host: args.host.clone().ok_or_else(|| {
             Failure::new("there is no server: give its HOST, or host in the file of --config")

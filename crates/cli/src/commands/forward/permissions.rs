@@ -55,9 +55,23 @@ impl Permissions {
 
     /// The policy of the client of an association: nothing for an unknown one.
     pub(super) fn of(&self, association: &Association) -> Arc<Policy> {
+        self.known(association).cloned().unwrap_or_default()
+    }
+
+    fn known(&self, association: &Association) -> Option<&Arc<Policy>> {
         match association.peer_identity() {
-            Some(PeerIdentity::Key(key)) => self.0.get(&key).cloned().unwrap_or_default(),
-            _ => Arc::default(),
+            Some(PeerIdentity::Key(key)) => self.0.get(&key),
+            _ => None,
         }
+    }
+
+    /// The reason to end an association that was accepted with `former` permissions, if these are others.
+    pub(super) fn change_since(&self, former: &Self, association: &Association) -> Option<String> {
+        let reason = match (former.known(association), self.known(association)) {
+            (_, None) => "the server does not accept this client any more",
+            (Some(former), Some(now)) if former == now => return None,
+            _ => "the server has changed what this client may use",
+        };
+        Some(reason.to_owned())
     }
 }

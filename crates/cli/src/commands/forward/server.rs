@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
-use anabranch::{BindError, DEFAULT_UDP_PORT, Endpoint, TlsSettings};
+use anabranch::{AcceptedKeys, BindError, DEFAULT_UDP_PORT, Endpoint, TlsSettings};
 use anabranch_forward::{Limits, PORT, Permission, Policy, Server, ServerEvent};
 use clap::{Args, ValueHint};
 use serde_json::json;
@@ -15,14 +15,15 @@ use super::status::Status;
 use super::{Common, ENCRYPTION, HURRY, LIMITS};
 use crate::encryption::describe_peer;
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Reload};
 use crate::options::{bind_failure, no_files};
 use crate::output::{Output, note};
+use crate::units::counted;
 
 const LOCAL: &str = "Local address and port";
 
 /// Arguments of `forward server`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(
     mut_args(no_files),
     after_help = "\
@@ -36,7 +37,9 @@ Without --allow-to and --allow-listen the server forwards nothing. A place is HO
 PORT is a number, a range (5000-5010) or *. A name and * permit no loopback and no link-local
 address, wherever the name leads, except the name localhost. unix:/PATH is a Unix socket.
 In the file of --config, a table [[client]] with key, allow-to and allow-listen gives places of their
-own to the clients with the public keys in the file key."
+own to the clients with the public keys in the file key.
+At SIGHUP the server reads the file of --config and the public keys again. It ends the associations of
+clients that may use other places now, or none; the flows of all others go on."
 )]
 pub(super) struct ServerArgs {
     /// Let clients reach this place, once for each place or with commas between them; names are resolved here
@@ -109,10 +112,13 @@ impl ServerArgs {
 /// Runs the command.
 pub(super) async fn run(mut args: ServerArgs, interrupt: Interrupt) -> Result<(), Failure> {
     args.common.refuse_records()?;
+    let mut reload = Reload::install();
+    let given = args.clone();
     let permissions = args.complete()?;
     let output = args.common.observe.output();
     let limits = args.common.limits();
-    let (tls, encryption) = args.common.encryption("--allow", permissions.keys())?;
+    let accepted = AcceptedKeys::new(permissions.keys());
+    let (tls, encryption) = args.common.encryption("--allow", accepted.clone())?;
     let endpoint = args.bind(&limits, &tls).await?;
     endpoint
         .listen_on_port(PORT)
@@ -136,10 +142,79 @@ pub(super) async fn run(mut args: ServerArgs, interrupt: Interrupt) -> Result<()
         let server = Arc::clone(&server);
         move || Status::of_server(&server)
     };
-    let serving = server.run(&endpoint, |client| permissions.of(client));
+    let permissions = RwLock::new(permissions);
+    let current = || permissions.read().unwrap_or_else(PoisonError::into_inner);
+    let reloading = async {
+        loop {
+            reload.asked().await;
+            let read = read_again(&given, &args).inspect_err(|error| {
+                note(format!(
+                    "note: SIGHUP: the former configuration stays: {}",
+                    error.message()
+                ));
+            });
+            let Ok(read) = read else { continue };
+            let keys = read.keys();
+            let accepts = keys.len();
+            let former = std::mem::replace(
+                &mut *permissions.write().unwrap_or_else(PoisonError::into_inner),
+                read,
+            );
+            accepted.replace(keys);
+            let ended = server.end_changed(|client| current().change_since(&former, client));
+            output.fact(
+                format!(
+                    "configuration read again: {} accepted, {} ended",
+                    counted(accepts as u64, "key"),
+                    counted(ended as u64, "association")
+                ),
+                &json!({ "event": "reloaded", "keys": accepts, "ended": ended }),
+            );
+        }
+    };
+    let serving = async {
+        tokio::select! {
+            () = server.run(&endpoint, |client| current().of(client)) => {}
+            () = reloading => {}
+        }
+    };
     args.common.watch(status, serving, &interrupt).await?;
     let _ = tokio::time::timeout(HURRY, endpoint.close()).await;
     Ok(())
+}
+
+/// The permissions that the file and the keys have now. Other options take effect only at a start; the user is told which have changed.
+fn read_again(given: &ServerArgs, running: &ServerArgs) -> Result<Permissions, Failure> {
+    let mut now = given.clone();
+    let permissions = now.complete()?;
+    if permissions.keys().is_empty() {
+        return Err(Failure::new(
+            "no public key is left; list one at least in allow or [[client]]",
+        ));
+    }
+    let (common, before) = (&now.common, &running.common);
+    let changed = [
+        ("key", common.key != before.key),
+        ("udp-port", now.udp_port != running.udp_port),
+        ("bind", now.bind != running.bind),
+        ("max-clients", now.max_clients != running.max_clients),
+        ("max-flows", common.max_flows != before.max_flows),
+        ("memory", common.memory != before.memory),
+        ("metrics", common.metrics != before.metrics),
+        ("interval", common.interval != before.interval),
+    ];
+    let changed: Vec<_> = changed
+        .iter()
+        .filter(|(_, changed)| *changed)
+        .map(|(key, _)| *key)
+        .collect();
+    if !changed.is_empty() {
+        note(format!(
+            "note: SIGHUP: {} changed; restart the server for it",
+            changed.join(", ")
+        ));
+    }
+    Ok(permissions)
 }
 
 fn tell(output: Output, event: &ServerEvent) {
