@@ -51,9 +51,10 @@
 //! * [`Association::send_with_receipt`] tells what becomes of one message.
 //! * [`blocking`] has the same interface for programs without an async runtime.
 //! * [`EndpointBuilder::bind_socket`] takes any [`DatagramSocket`] in place of a socket of the system.
-//! * Cargo features: `futures` (default) makes [`StreamHandle`] a stream and a sink; `tls` (default) encrypts the packets of every
-//!   path; `dtls` encrypts for WebRTC peers; `link` emulates slow and lossy links in front of the sockets; `capture` writes captures of
-//!   packets; `qlog` writes files of trace events; `metrics` counts trace events with the crate `metrics`; `experiments` makes the settings public that only researchers change.
+//! * Cargo features: `futures` (default) makes [`StreamHandle`] a stream and a sink; `tls` (default) encrypts the packets of every path;
+//!   `dtls` encrypts for WebRTC peers; `link` emulates slow and lossy links in front of the sockets; `capture` writes captures of packets;
+//!   `qlog` writes files of trace events; `metrics` counts trace events with the crate `metrics`; `experiments` makes the settings public
+//!   that only researchers change.
 //! * [`Config`] has the settings of the protocol, with the names, units and defaults of RFC 9260.
 
 mod association;
