@@ -214,6 +214,8 @@ async fn log(filter: &str) -> (String, Counters) {
                 .with_writer(move || writer.clone()),
         )
         .with(filter.parse::<Targets>().unwrap());
+    // With a single subscriber in the process, an event that a test beside this one reaches first would be off for ever.
+    let _second = tracing::Dispatch::new(tracing_subscriber::registry());
     let guard = tracing::subscriber::set_default(subscriber);
     // The file asks for packets; the log must not have them for that reason.
     let file = File::new(&format!("beside-{}", filter.replace(':', "-")));

@@ -34,12 +34,17 @@ impl Pacer {
         }
     }
 
+    /// Whether the next packet may have to wait: otherwise it need not be asked at which rate.
+    #[inline(always)]
+    pub(crate) fn rests(&self) -> bool {
+        self.rests
+    }
+
     /// When the next packet may leave, if not now.
     pub(crate) fn waits_until(&self, now: Timestamp, pace: &Pace) -> Option<Timestamp> {
         let tokens = self.tokens(now, pace);
-        let wanted = if self.rests { pace.quantum as f64 } else { 0.0 };
         // Less than a byte may be missing because of rounding in the last wait.
-        if tokens > wanted - 1.0 {
+        if !self.rests || tokens > pace.quantum as f64 - 1.0 {
             return None;
         }
         let seconds = (pace.quantum as f64 - tokens) / pace.rate.max(1.0);

@@ -131,6 +131,9 @@ impl Path {
     }
 
     fn pacer_waits_until(&self, now: Timestamp) -> Option<Timestamp> {
+        if !self.gates.pacer.rests() {
+            return None;
+        }
         let pace = self.control.pace().filter(|_| !self.timers.probe_now)?;
         self.gates.pacer.waits_until(now, &pace)
     }

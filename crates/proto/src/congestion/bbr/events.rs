@@ -122,6 +122,21 @@ fn random_loss_is_tolerated_only_without_a_queue() {
     }
 }
 
+/// In a flight of eight packets two lost ones are more than 15 %, and a path with a loss rate of 20 % loses three of eight often.
+#[test]
+fn a_few_losses_of_a_small_flight_are_random_if_there_is_no_queue_at_all() {
+    for (millis, packets, tolerated) in [(44, 4, true), (44, 5, false), (46, 2, false), (46, 1, true)] {
+        let (mut bbr, now) = in_state(State::Up, true);
+        bbr.latest_rtt = Some(Duration::from_millis(millis));
+        lose(&mut bbr, now, packets, 8);
+        assert_eq!(
+            bbr.state == State::Up,
+            tolerated,
+            "{millis} ms, {packets} packets"
+        );
+    }
+}
+
 /// The round in which the losses were found ends.
 fn lose_round(bbr: &mut Bbr, now: Timestamp) {
     for step in 1..=2 {

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::losses::Undo;
+use super::random_loss::without_queue;
 use super::{Bbr, Sample, State};
 use crate::controller::{LostPacket, Reduction, Report};
 use crate::time::Timestamp;
@@ -16,6 +17,9 @@ const BETA: f64 = 0.7;
 /// near its minimum, beyond the share that the path loses in any case ([`super::random_loss`]). A loss rate of 5 % shows this share in a
 /// round of 33 packets once in 40 rounds. A probe at 1.25 times the rate of a bottleneck without a queue loses 20 %.
 const RANDOM_LOSS: f64 = 0.15;
+/// While the RTT shows no queue at all, so many packets of any flight may be lost: of ten packets, a loss rate of 20 % takes more than four
+/// once in 30 flights.
+const RANDOM_PACKETS: f64 = 4.0;
 /// The RTT is near its minimum if it exceeds the minimum by no more than the minimum divided by this, and [`RTT_NOISE`]. The loss of a
 /// packet that met a longer queue sets `inflight_longterm` to 1.25 BDP or more, which with the headroom of 15 % still holds the BDP.
 /// So losses that are taken for congestion although they were random do not slow the flow down.
@@ -48,11 +52,12 @@ impl Bbr {
 
     /// The latest RTT decides, not the minimum of the round: a probe for bandwidth fills an empty queue within a round.
     fn is_near_min_rtt(&self) -> bool {
-        let least = self.least_known_rtt();
-        let near = |least: Duration| least.saturating_add(least / NEAR_MINIMUM + RTT_NOISE);
-        self.latest_rtt
-            .zip(least)
-            .is_some_and(|(latest, least)| latest <= near(least))
+        self.is_latest_rtt_below(|least| least.saturating_add(least / NEAR_MINIMUM + RTT_NOISE))
+    }
+
+    fn is_latest_rtt_below(&self, most: impl FnOnce(Duration) -> Duration) -> bool {
+        let known = self.latest_rtt.zip(self.least_known_rtt());
+        known.is_some_and(|(latest, least)| latest <= most(least))
     }
 
     fn least_known_rtt(&self) -> Option<Duration> {
@@ -68,14 +73,19 @@ impl Bbr {
     }
 
     /// `IsInflightTooHigh`. Decision: the loss of a single `packet` never exceeds the threshold. With fewer than 50 packets in flight it
-    /// would be more than 2 %, but no smaller loss can occur there, so a path with a loss rate of 1 % would end most of its probes.
+    /// would be more than 2 %, but no smaller loss can occur there, so a path with a loss rate of 1 % would end most of its probes. For the
+    /// same reason random losses have a least number ([`RANDOM_PACKETS`]).
     pub(super) fn is_loss_too_high(&self, lost: f64, tx_in_flight: f64, packet: f64) -> bool {
-        let threshold = if self.tolerates_loss() {
-            RANDOM_LOSS + self.random_loss.share()
+        if !self.tolerates_loss() {
+            return lost > (tx_in_flight * LOSS_THRESHOLD).max(packet);
+        }
+        let packets = if self.is_latest_rtt_below(without_queue) {
+            RANDOM_PACKETS
         } else {
-            LOSS_THRESHOLD
+            1.0
         };
-        lost > (tx_in_flight * threshold).max(packet)
+        let share = RANDOM_LOSS + self.random_loss.share();
+        lost > (tx_in_flight * share).max(packets * packet)
     }
 
     /// The same for CE marks, each of which counts as the loss of a packet. A mark is not random, so a single one suffices.

@@ -11,7 +11,7 @@ const PERIODS: usize = 4;
 /// The largest share that counts as random. A probe at 1.25 times the rate of a bottleneck without a queue loses 20 % of what random losses
 /// leave: with this share, 40 % of all packets, which is what [`super::loss`] tolerates then.
 const MOST: f64 = 0.25;
-/// There was no queue in a period if its mean RTT exceeds the least RTT by no more than the least RTT divided by this, and [`NOISE`].
+/// There is no queue if the RTT exceeds the least RTT by no more than the least RTT divided by this, and [`NOISE`].
 const NEAR_LEAST: u32 = 16;
 /// Timers add this much to the RTT in the mean.
 const NOISE: Duration = Duration::from_millis(1);
@@ -60,7 +60,7 @@ impl RandomLoss {
         }
         let empty = |least: Duration| {
             let mean = self.rtts.0.checked_div(self.rtts.1);
-            mean.is_some_and(|mean| mean <= least.saturating_add(least / NEAR_LEAST + NOISE))
+            mean.is_some_and(|mean| mean <= without_queue(least))
         };
         if least_rtt.is_some_and(empty) {
             self.shares[self.oldest] = self.lost / all;
@@ -68,6 +68,11 @@ impl RandomLoss {
         }
         (self.lost, self.delivered, self.rtts, self.began) = (0.0, 0.0, Default::default(), round);
     }
+}
+
+/// The longest RTT that shows no queue.
+pub(super) fn without_queue(least_rtt: Duration) -> Duration {
+    least_rtt.saturating_add(least_rtt / NEAR_LEAST + NOISE)
 }
 
 #[cfg(test)]
