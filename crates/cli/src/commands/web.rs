@@ -53,8 +53,8 @@ pub(crate) struct WebArgs {
     /// UDP ports for visitors, one for each [default: any free port]
     #[arg(long, help_heading = LIMITS, value_name = "FIRST-LAST", default_value = "0-0", hide_default_value = true, value_parser = parse_ports)]
     udp_ports: RangeInclusive<u16>,
-    /// Visitors at the same time, 1 to 1000, and a quarter of them from one address (IPv6: one /64), except addresses of this
-    /// machine; further ones are asked to come back
+    /// Visitors at the same time, 1 to 1000, and a quarter of them from one address (IPv6: one /64), except loopback
+    /// addresses; further ones are asked to come back
     #[arg(long, display_order = 1, value_name = "NUMBER", default_value = "16", value_parser = clap::value_parser!(u16).range(1..=1000))]
     visitors: u16,
     /// The longest visit, 1s to 1d
