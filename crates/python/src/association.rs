@@ -1,5 +1,7 @@
 //! Associations, handles of their streams, and messages.
 
+use std::time::Instant;
+
 use anabranch::{
     Association as RustAssociation, Bytes, Delivery, PathId, PeerIdentity, ResetDirection, SendOptions,
     StreamHandle, StreamSelection,
@@ -28,10 +30,22 @@ pub(crate) struct Message {
     /// Whether the sender asked for unordered delivery.
     #[pyo3(get)]
     unordered: bool,
+    /// The path of the packet that completed the message, as in `Association.stats()`.
+    #[pyo3(get)]
+    path: u8,
+    arrived_at: Instant,
 }
 
 #[pymethods]
 impl Message {
+    /// When the packet arrived that completed the message, by the clock of `time.monotonic()`.
+    #[getter]
+    fn arrived_at(&self, py: Python<'_>) -> PyResult<f64> {
+        let ago = self.arrived_at.elapsed();
+        let now: f64 = py.import("time")?.call_method0("monotonic")?.extract()?;
+        Ok(now - ago.as_secs_f64())
+    }
+
     fn __repr__(&self, py: Python<'_>) -> String {
         format!(
             "Message(stream={}, ppid={}, unordered={}, {} bytes)",
@@ -56,6 +70,8 @@ fn message(py: Python<'_>, message: Option<anabranch::Message>) -> PyResult<Py<P
         stream: message.stream.0,
         ppid: message.ppid.0,
         unordered: message.unordered,
+        path: message.path.0,
+        arrived_at: message.arrived_at,
     };
     Ok(Py::new(py, message)?.into_any())
 }

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import gc
 import math
+import time
 import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,6 +32,7 @@ async def pair(
 
 async def test_messages_arrive_with_their_fields() -> None:
     async with pair() as (client, server):
+        before = time.monotonic()
         numbers = [
             await client.send(3, b"bytes", ppid=51),
             await client.send(3, "text \u00e4", ordered=False),
@@ -45,6 +47,9 @@ async def test_messages_arrive_with_their_fields() -> None:
         assert (by_data[b"bytes"].stream, by_data[b"bytes"].ppid, by_data[b"bytes"].unordered) == (3, 51, False)
         assert by_data["text \u00e4".encode()].unordered
         assert repr(by_data[b"bytes"]) == "Message(stream=3, ppid=51, unordered=False, 5 bytes)"
+        assert {message.path for message in by_data.values()} == {0}
+        arrivals = [message.arrived_at for message in by_data.values()]
+        assert all(before <= arrived <= time.monotonic() for arrived in arrivals)
         with pytest.raises(TypeError):
             await client.send(0, 17)  # type: ignore[arg-type]
 
