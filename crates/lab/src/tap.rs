@@ -23,7 +23,7 @@ pub struct Tap {
     queue: Option<QueueMeter>,
     log: Option<PacketLog>,
     series: Option<Series>,
-    digest: u64,
+    digest: Option<u64>,
 }
 
 /// Data that a receiver could not deliver yet, counted after each packet with data.
@@ -48,8 +48,7 @@ impl Tap {
             queue: None,
             log: None,
             series: None,
-            // The offset basis of FNV-1a.
-            digest: 0xcbf2_9ce4_8422_2325,
+            digest: None,
         }
     }
 
@@ -104,6 +103,12 @@ impl Tap {
     /// Logs every packet from now on. The receiver has these addresses, one for each path.
     pub(crate) fn keep_log(&mut self, receiver: Vec<IpAddr>) {
         self.log = Some(PacketLog::new(receiver));
+    }
+
+    /// Hashes every packet that the host sends from now on.
+    pub(crate) fn keep_digest(&mut self) {
+        // The offset basis of FNV-1a.
+        self.digest = Some(0xcbf2_9ce4_8422_2325);
     }
 
     /// Samples the state of the host's association from now on.
@@ -163,9 +168,8 @@ impl Tap {
         answer
     }
 
-    /// A hash of all sent packets and their times. Equal behaviour gives an equal hash.
-    #[must_use]
-    pub fn digest(&self) -> u64 {
+    /// A hash of all packets sent since [`Tap::keep_digest`] and their times. Equal behaviour gives an equal hash.
+    pub(crate) fn digest(&self) -> Option<u64> {
         self.digest
     }
 
@@ -177,9 +181,11 @@ impl Tap {
             .sum()
     }
 
-    fn mix(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.digest = (self.digest ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    fn mix(&mut self, now: Timestamp, packet: &Packet) {
+        if let Some(digest) = &mut self.digest {
+            for byte in now.0.to_le_bytes().iter().chain(packet.payload.sctp()) {
+                *digest = (*digest ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+            }
         }
     }
 }
@@ -225,8 +231,7 @@ impl Node for Tap {
                 self.sent.note(number, now);
             }
         });
-        self.mix(&now.0.to_le_bytes());
-        self.mix(packet.payload.sctp());
+        self.mix(now, &packet);
         Some(packet)
     }
 

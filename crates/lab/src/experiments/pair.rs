@@ -314,6 +314,9 @@ impl Pair {
             pair.sender_mut().keep_log(receiver.clone());
             pair.receiver_mut().keep_log(receiver);
         }
+        if scenario.measures.digest {
+            pair.sender_mut().keep_digest();
+        }
         pair
     }
 

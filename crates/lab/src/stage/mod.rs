@@ -53,6 +53,8 @@ pub struct Measures {
     pub queue: bool,
     /// Every packet of the association at both hosts, and the congestion windows over time. Each message must fit into one chunk.
     pub packets: bool,
+    /// A hash of all packets that the sender sent, in the simulator.
+    pub digest: bool,
 }
 
 /// The messages that are sent over the association.
@@ -186,7 +188,7 @@ pub struct Record {
     pub logs: Option<Logs>,
     /// The congestion window of each path in bytes, once in each [`WINDOW_LOOK`] of the measured time, if packets were measured.
     pub windows: Vec<Vec<usize>>,
-    /// A hash of all packets that the sender sent and their times; only in the simulator.
+    /// A hash of all packets that the sender sent and their times, if it was measured.
     pub digest: Option<u64>,
 }
 

@@ -89,7 +89,7 @@ pub(crate) fn simulated_with(scenario: Scenario, changes: Vec<LinkChange>, trial
             receiver: pair.receiver().log().to_vec(),
         }),
         windows,
-        digest: Some(sender.digest()),
+        digest: sender.digest(),
     }
 }
 

@@ -310,7 +310,10 @@ pub(super) fn scenario(setting: Setting, extent: Extent, trial: &Trial<'_>) -> S
         tcp: Some(tcp_flows(setting, trial)),
         counts: (MESSAGES_BEGIN, messages_end(setting, extent, trial)),
         most_drain: MOST_DRAIN,
-        measures: Measures::default(),
+        measures: Measures {
+            digest: true,
+            ..Measures::default()
+        },
     }
 }
 
