@@ -1,5 +1,6 @@
 // Starts a browser without its windows.
-import { existsSync } from 'node:fs';
+import { once } from 'node:events';
+import { existsSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 
 // scripts/setup installs the driver there.
@@ -41,4 +42,16 @@ export async function start(name, { trials = '', usual = false } = {}) {
   if (process.getuid() === 0) args.push('--no-sandbox');
   if (trials) args.push(`--force-fieldtrials=${trials}`);
   return puppeteer.launch({ executablePath, args });
+}
+
+// Ends a browser as a crash would, and removes the profile that was made for it.
+export async function kill(browser) {
+  const main = browser.process();
+  const gone = once(main, 'exit');
+  // The driver made a process group of the browser's processes, which outlive the first one.
+  process.kill(-main.pid, 'SIGKILL');
+  await gone;
+  const [, profile] = main.spawnargs.join('\n').match(/^--(?:user-data-dir=|profile\n)(.*)$/m) ?? [];
+  // Processes of the browser that are still ending may write there once more.
+  if (profile) rmSync(profile, { recursive: true, force: true, maxRetries: 10 });
 }

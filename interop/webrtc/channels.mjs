@@ -1,7 +1,7 @@
 // A browser as the peer of the tests: usage channels.mjs chromium|firefox [TRIALS]. README.md has the requests, one line of JSON each on
 // standard input; each has one line of JSON as its answer.
 import { createInterface } from 'node:readline';
-import { start } from './browser.mjs';
+import { kill, start } from './browser.mjs';
 
 // Runs in the page.
 function prepare() {
@@ -133,7 +133,7 @@ console.log(JSON.stringify({ ready: await browser.version() }));
 for await (const line of createInterface({ input: process.stdin })) {
   const { do: action, ...request } = JSON.parse(line);
   if (action === 'vanish') {
-    browser.process().kill('SIGKILL');
+    await kill(browser);
     process.exit(0);
   }
   try {

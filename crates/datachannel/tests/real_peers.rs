@@ -38,7 +38,11 @@ struct Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         let _ = writeln!(self.requests, "{}", json!({ "do": "vanish" }));
-        std::thread::sleep(Duration::from_millis(200));
+        // A browser's driver removes the profile before it ends.
+        let end = Instant::now() + Duration::from_secs(20);
+        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

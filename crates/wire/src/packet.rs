@@ -261,10 +261,15 @@ impl<'a> PacketWriter<'a> {
     }
 
     /// Moves the chunk that was just appended behind an AUTH chunk, if it is the first chunk that needs one.
+    #[inline]
     fn put_auth_before(&mut self, at: usize) {
-        if let Some(plan) = self.authentication
-            && self.auth_len_before(self.buffer[at]) > 0
-        {
+        if let Some(plan) = self.authentication {
+            self.put_planned_auth_before(plan, at);
+        }
+    }
+
+    fn put_planned_auth_before(&mut self, plan: AuthPlan, at: usize) {
+        if self.auth_len_before(self.buffer[at]) > 0 {
             let end = self.buffer.len();
             self.append(&plan.blank());
             let auth_len = self.buffer.len() - end;

@@ -290,14 +290,16 @@ impl Association {
                     .on_transmission(transmission, policy, came_by, fragment)
             }
         };
-        if matches!(verdict, Verdict::Accepted | Verdict::Late) {
-            notes.new.get_or_insert(tsn);
-        }
         match verdict {
-            Verdict::Accepted => {}
+            Verdict::Accepted => {
+                notes.new.get_or_insert(tsn);
+            }
             Verdict::Duplicate => self.counters.duplicates_received += 1,
             Verdict::WindowFull | Verdict::OutOfRange => self.counters.dropped_no_room += 1,
-            Verdict::Late => self.counters.late_messages += 1,
+            Verdict::Late => {
+                notes.new.get_or_insert(tsn);
+                self.counters.late_messages += 1;
+            }
             Verdict::InvalidStream => {
                 let causes = Causes::from_causes(&[Cause::InvalidStreamIdentifier { stream }]);
                 self.answer(Chunk::Error(ErrorChunk { causes }), notes);

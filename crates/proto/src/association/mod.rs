@@ -182,7 +182,7 @@ impl Association {
         (assembler, cx)
     }
 
-    #[inline]
+    #[inline(always)]
     fn apply_happened(&mut self) {
         self.sender.settle(&mut self.paths);
         if self.sender.has_news() {
@@ -230,7 +230,10 @@ impl Association {
         if !self.reconfiguration.is_at_rest() {
             self.reconfigure(now).advance();
         }
-        self.advance_shutdown(now);
+        // Most steps have no shutdown to advance.
+        if self.ending.is_asked() || matches!(self.state, State::ShutdownPending | State::ShutdownReceived) {
+            self.advance_shutdown(now);
+        }
         if self.receiver.is_readable() {
             self.notices.on_readable();
         }

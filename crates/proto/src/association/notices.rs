@@ -152,6 +152,7 @@ impl Notices {
     }
 
     /// Streams that are read separately can be read, or the peer opened them.
+    #[inline(never)]
     pub(crate) fn tell_streams(&mut self, news: impl Iterator<Item = StreamNews>) {
         for one in news {
             self.tell(match one {

@@ -43,7 +43,8 @@ impl Association {
         max_datagrams: usize,
     ) -> Option<Transmit> {
         loop {
-            let (transmit, again) = self.step(now, |it| {
+            let mut again = false;
+            let transmit = self.step(now, |it| {
                 if !it.control.has_replies() {
                     it.send_due_probes(now);
                 }
@@ -60,8 +61,8 @@ impl Association {
                     }
                     None => assembler.build_batch(&mut cx, buffer, max_datagrams),
                 };
-                let again = transmit.is_none() && it.sender.has_news();
-                (transmit, again)
+                again = transmit.is_none() && it.sender.has_news();
+                transmit
             });
             // Messages were abandoned: a SHUTDOWN or a request may have waited for them, and leaves at once.
             if !again {

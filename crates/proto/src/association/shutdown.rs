@@ -25,6 +25,7 @@ impl Association {
     }
 
     /// Sends SHUTDOWN or SHUTDOWN ACK as soon as no data is queued or outstanding.
+    #[inline(never)]
     pub(super) fn advance_shutdown(&mut self, now: Timestamp) {
         // Without keys the peer could not tell a SHUTDOWN from a forged one, and key management still has messages to send.
         if self.protection.is_pending() {

@@ -299,9 +299,12 @@ impl Paths {
     /// UDP port decides first if paths may differ by it.
     #[inline]
     pub(crate) fn find(&self, local: Option<IpAddr>, remote: SocketAddr) -> Option<PathId> {
-        let candidates = self
+        let mut candidates = self
             .present()
             .filter(|path| path.route.remote.ip() == remote.ip());
+        if let [_] = self.all.as_slice() {
+            return candidates.next().map(|path| path.id);
+        }
         let differs = |path: &&Path| {
             let route = &path.route;
             let port = self.by_port && route.remote.port() != remote.port();

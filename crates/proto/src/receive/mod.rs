@@ -397,6 +397,7 @@ impl Receiver {
     }
 
     /// Reads an entry of the queue.
+    #[inline]
     fn read(&mut self, now: Timestamp, entry: Ready) -> Option<MessagePart> {
         let held = match (entry, &mut self.messages) {
             (Ready::Message(held), _) => held,
@@ -421,6 +422,7 @@ impl Receiver {
         Some(self.hand_over(now, held))
     }
 
+    #[inline]
     fn hand_over(&mut self, now: Timestamp, held: Held) -> MessagePart {
         let load = held.load();
         self.window.release(load);

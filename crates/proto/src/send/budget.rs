@@ -23,6 +23,8 @@ pub(super) struct Budget {
     classes: usize,
     /// Bytes of user data of each class, the most urgent first, without `beyond`.
     bytes: [usize; CLASSES],
+    /// Their sum.
+    all_bytes: usize,
     /// Queued messages, or their parts, and outstanding chunks.
     items: usize,
     /// Bytes of the one long message that are beyond the bound, and its stream.
@@ -36,6 +38,7 @@ impl Budget {
             limit,
             classes: 0,
             bytes: [0; CLASSES],
+            all_bytes: 0,
             items: 0,
             beyond: 0,
             long: StreamId(0),
@@ -52,7 +55,7 @@ impl Budget {
 
     /// Memory in use, without `beyond`.
     fn used(&self) -> usize {
-        self.bytes.iter().sum::<usize>() + self.items * CHUNK_MEMORY
+        self.all_bytes + self.items * CHUNK_MEMORY
     }
 
     /// Free memory for a class.
@@ -70,30 +73,38 @@ impl Budget {
     }
 
     /// Whether there is memory for a message of `len` bytes, or for a part of a message.
+    #[inline]
     pub(super) fn takes(&self, class: usize, len: usize) -> bool {
-        if self.fits_all_shares(len) {
-            return true;
-        }
+        self.fits_all_shares(len) || self.takes_beyond_shares(class, len)
+    }
+
+    fn takes_beyond_shares(&self, class: usize, len: usize) -> bool {
         let free = self.free_for(class);
         let fits = self.used() == 0 || len.saturating_add(CHUNK_MEMORY) <= free;
         fits || free > 0 && self.beyond == 0 && len > self.limit / 8
     }
 
     /// A message, or a part of one, was accepted.
+    #[inline]
     pub(super) fn add(&mut self, stream: StreamId, class: usize, len: usize) {
-        let free = if self.beyond > 0 || self.fits_all_shares(len) {
-            usize::MAX
+        let counted = if self.beyond > 0 || self.fits_all_shares(len) {
+            len
         } else {
-            self.free_for(class)
+            self.counted_of(stream, class, len)
         };
+        self.bytes[class] += counted;
+        self.all_bytes += counted;
+        self.items += 1;
+    }
+
+    /// How many bytes of a message of `len` bytes count, which may be the one long message.
+    fn counted_of(&mut self, stream: StreamId, class: usize, len: usize) -> usize {
+        let free = self.free_for(class);
         if len.saturating_add(CHUNK_MEMORY) > free {
             self.beyond = len - len.min(free / 2);
             self.long = stream;
-            self.bytes[class] += len - self.beyond;
-        } else {
-            self.bytes[class] += len;
         }
-        self.items += 1;
+        len - self.beyond
     }
 
     /// Data left the buffer.
@@ -105,6 +116,7 @@ impl Budget {
             counted -= beyond;
         }
         self.bytes[class] -= counted;
+        self.all_bytes -= counted;
     }
 
     /// A message that was queued left the buffer whole.
@@ -117,6 +129,7 @@ impl Budget {
     pub(super) fn sort(&mut self, classes: usize, bytes: impl Iterator<Item = (StreamId, usize, usize)>) {
         self.classes = classes;
         self.bytes = [0; CLASSES];
+        self.all_bytes = 0;
         let mut beyond = 0;
         for (stream, class, bytes) in bytes {
             let over = if stream == self.long {
@@ -125,6 +138,7 @@ impl Budget {
                 0
             };
             self.bytes[class] += bytes - over;
+            self.all_bytes += bytes - over;
             beyond += over;
         }
         self.beyond = beyond;

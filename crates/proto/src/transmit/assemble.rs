@@ -163,7 +163,7 @@ impl Assembler<'_> {
             max_datagrams
         };
         while count < most && len + on_wire <= MAX_BATCH {
-            let Some(Built { len: next, .. }) = self.build_packet(cx, buffer, Some(batch)) else {
+            let Some(Built { len: next, .. }) = self.build_packet(cx, buffer, Some(&batch)) else {
                 break;
             };
             len += next + (on_wire - first);
@@ -188,7 +188,12 @@ impl Assembler<'_> {
     }
 
     /// Appends one packet, if anything is to be sent.
-    fn build_packet(&mut self, cx: &mut Cx<'_>, buffer: &mut Vec<u8>, batch: Option<Batch>) -> Option<Built> {
+    fn build_packet(
+        &mut self,
+        cx: &mut Cx<'_>,
+        buffer: &mut Vec<u8>,
+        batch: Option<&Batch>,
+    ) -> Option<Built> {
         self.sender.drop_expired(cx);
         self.sender.drop_hopeless(cx);
         let turn = self.sender.next_turn(cx);
@@ -200,16 +205,16 @@ impl Assembler<'_> {
         };
         let may_mark = self.sender.may_mark(cx, path, turn)
             && self.control.has_only(|chunk| matches!(chunk, Chunk::Cwr(_)));
-        let plan = Plan {
+        let mut plan = Plan {
             path,
             data: turn.filter(|turn| turn.path == path),
             may_mark,
             ecn: EcnCodepoint::NotEct,
         };
-        if batch.is_some_and(|batch| source == Source::Control || !self.continues(cx, &batch, &plan)) {
+        if batch.is_some_and(|batch| source == Source::Control || !self.continues(cx, batch, &plan)) {
             return None;
         }
-        self.fill_packet(cx, buffer, plan, batch)
+        self.fill_packet(cx, buffer, &mut plan, batch.map(|batch| batch.max_len))
     }
 
     /// Whether a packet may be the next of a batch. Segmentation offload splits a batch at the length of its first packet, so that the others
@@ -222,18 +227,19 @@ impl Assembler<'_> {
             && !(longer && self.sender.notice_due(cx, plan.path))
     }
 
-    /// Appends a packet, if there is anything to send on its path. A separate function, so that it costs little to find nothing.
+    /// Appends a packet, if there is anything to send on its path; `most` bytes at most if it continues a batch. A separate function, so that
+    /// it costs little to find nothing.
     #[inline(never)]
     fn fill_packet(
         &mut self,
         cx: &mut Cx<'_>,
         buffer: &mut Vec<u8>,
-        mut plan: Plan,
-        batch: Option<Batch>,
+        plan: &mut Plan,
+        most: Option<usize>,
     ) -> Option<Built> {
         let max_packet = cx.paths.path(plan.path).pmtu.max_packet();
-        let max_len = match batch {
-            Some(batch) => batch.max_len,
+        let max_len = match most {
+            Some(most) => most,
             // A chunk that has its TSN already and no longer fits the path leaves alone, in a packet that IP may fragment.
             None => self
                 .oversized_retransmission(cx, plan.path)
@@ -255,7 +261,7 @@ impl Assembler<'_> {
         }
         let zero_checksum =
             cx.capabilities.has(Capabilities::ZERO_CHECKSUM) && !self.control.any(needs_checksum);
-        self.write_all(cx, &mut plan, &mut packet);
+        self.write_all(cx, plan, &mut packet);
         if packet.is_empty() {
             packet.discard();
             if seals {

@@ -57,10 +57,15 @@ impl Sender {
 
     /// The next new chunk and its path, if it may leave: rule A of §6.1 and Nagle's algorithm for all paths, the other rules for the paths
     /// that may take it, which is one, or with concurrent multipath transfer each.
+    #[inline]
     pub(super) fn new_turn(&mut self, cx: &mut Cx<'_>) -> Result<DataTurn, Blocked> {
         if self.queue.is_empty() {
             return Err(Blocked::Application);
         }
+        self.turn_of_queue(cx)
+    }
+
+    fn turn_of_queue(&mut self, cx: &mut Cx<'_>) -> Result<DataTurn, Blocked> {
         let limit = self.payload_limit(cx);
         let new = NewChunk {
             len: self.queue.peek(limit).ok_or(Blocked::Application)?,

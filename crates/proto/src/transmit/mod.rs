@@ -129,10 +129,7 @@ pub(crate) struct Happened {
 impl Happened {
     /// Whether there are such events.
     fn concerns_others(&self) -> bool {
-        !self.abandoned.is_empty()
-            || !self.acknowledged.is_empty()
-            || !self.changed.is_empty()
-            || self.violation.is_some()
+        self.abandoned.len() + self.acknowledged.len() + self.changed.len() > 0 || self.violation.is_some()
     }
 }
 

@@ -135,7 +135,7 @@ impl Interleaved {
     }
 
     /// Stores a fragment, which already counts in the receive window.
-    #[inline]
+    #[inline(always)]
     pub(super) fn on_fragment(
         &mut self,
         tsn: ExtendedTsn,

@@ -91,6 +91,7 @@ impl Detector {
     }
 
     /// The transmission `no` of `path` is acknowledged. Only if losses are detected for each path by itself.
+    #[inline]
     pub(crate) fn on_acknowledged(
         &mut self,
         path: PathId,
@@ -257,6 +258,7 @@ impl Detector {
 }
 
 /// The state of a path, created if necessary.
+#[inline]
 fn at<T: Default>(all: &mut Vec<T>, path: PathId) -> &mut T {
     if all.len() <= path.index() {
         all.resize_with(path.index() + 1, T::default);

@@ -43,6 +43,8 @@ struct Moment {
     recovering: bool,
     /// [`Rack::highest`] before the acknowledgement.
     highest: SendNo,
+    /// The packet of the newest transmission, if that is an original and this acknowledgement told of it.
+    packet: Option<SendNo>,
 }
 
 /// The RACK state of one path.
@@ -95,6 +97,7 @@ impl Rack {
             least_rtt,
             recovering,
             highest: self.highest,
+            packet: None,
         };
     }
 
@@ -102,7 +105,18 @@ impl Rack {
     /// is acknowledged sooner than one round-trip time after it left, an earlier transmission arrived and the retransmission was spurious
     /// (§6.2 step 2). The minimum RTT used here is an eighth shorter than in RFC 8985, because a small packet is faster than the packet
     /// that measured the minimum.
+    #[inline]
     pub(crate) fn on_acknowledged(&mut self, no: SendNo, sending: &Sending, evidence: Evidence) -> bool {
+        // The next original in the same packet has the same RTT, and tells nothing else that is new.
+        if no == self.newest && self.moment.packet == Some(sending.packet) && !sending.is_retransmission() {
+            self.newest = no + 1;
+            self.highest = self.highest.max(no + 1);
+            return true;
+        }
+        self.learn(no, sending, evidence)
+    }
+
+    fn learn(&mut self, no: SendNo, sending: &Sending, evidence: Evidence) -> bool {
         let rtt = self.moment.now.saturating_duration_since(sending.sent_at);
         if sending.is_retransmission() && evidence != Evidence::Named {
             let early = self.moment.least_rtt.is_some_and(|least| rtt < least - least / 8);
@@ -126,6 +140,7 @@ impl Rack {
         if no >= self.newest {
             self.newest = no + 1;
             self.rtt = rtt;
+            self.moment.packet = (!sending.is_retransmission()).then_some(sending.packet);
         }
         self.note_packet(sending.packet);
         true
@@ -343,6 +358,17 @@ mod tests {
         assert_eq!(bench.ack(84, &[5]), []);
         bench.rack.begin(at(93), Some(ms(40)), false);
         assert_eq!(bench.lost(), [4]);
+    }
+
+    #[test]
+    fn one_acknowledgement_of_several_packets_gives_the_rtt_of_the_newest() {
+        let mut bench = Bench::new(3);
+        // A second chunk in the last packet.
+        bench.flight.push(3, false, at(2), 100, 80);
+        assert_eq!(bench.ack(50, &[0, 1, 2, 3]), []);
+        assert_eq!((bench.rack.overtaken_below(), bench.rack.rtt), (3, ms(48)));
+        assert_eq!((bench.rack.newest, bench.rack.highest), (4, 4));
+        assert_eq!(bench.rack.packets, [Some(0), Some(1), Some(2)]);
     }
 
     #[test]

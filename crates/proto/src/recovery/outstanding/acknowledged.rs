@@ -462,6 +462,7 @@ fn note_certain(path: &mut PathOutcome, chunk: &Chunk) {
 
 /// Which transmission of a chunk in flight arrived, as far as loss detection can tell; `named` if the acknowledgement names it. The tail of
 /// the path learns of it.
+#[inline]
 fn arrival_of(
     chunk: &Chunk,
     sending: &Sending,

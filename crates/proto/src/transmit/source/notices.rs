@@ -66,7 +66,7 @@ impl Sender {
     }
 
     /// The chunk `index` was sent: if it will not be retransmitted, a later packet notifies the receiver.
-    #[inline]
+    #[inline(always)]
     pub(super) fn note_last_transmission(&mut self, cx: &mut Cx<'_>, index: u64) {
         if self.sources.notices.is_enabled() {
             self.note_if_last(cx, index);
