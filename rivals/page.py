@@ -9,8 +9,8 @@ STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365
 # A flow is fair if a TCP flow beside it keeps this share of its goodput beside another TCP flow.
 FAIR = 0.5
 SIMULATOR = """The experiment `rivals` of the laboratory ([LAB.md](LAB.md#rivals)) has the same cells for Anabranch alone. Where the intervals do not overlap, the
-last column has the difference in percentage points. In the simulator the TCP flow and the file begin at the same time, and the settings and messages are the
-same; the losses are other ones."""
+last column has the difference in percentage points. The settings and messages are those of the testbed; the losses are other random losses. In the
+simulator the TCP flow and the file begin before the first message."""
 BESIDE = {"alone": "alone", "file": "beside a file", "tcp": "beside a TCP flow"}
 TITLE_HARD = "two paths, none of which is enough"
 
