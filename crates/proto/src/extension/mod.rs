@@ -1,7 +1,7 @@
 //! The extensions beyond RFC 9260, one module each. The rest of the core calls them at these places: when a message is abandoned
 //! (`message/persistence.rs`), for the content of acknowledgements (`recovery/ack_report.rs`), for chunks sent in addition to data
 //! ([`ControlSources`], here), for a limit on less urgent data in flight (`stream_priority`), for copies of
-//! urgent chunks (`transmit/copies.rs`), for data that the receiver need not wait
+//! urgent chunks (`transmit/source/copies.rs`), for data that the receiver need not wait
 //! for (`receive/forward.rs`), and for changes of the streams (`association/reconfiguration.rs`).
 
 pub(crate) mod auth;
