@@ -408,6 +408,58 @@ fn sighup_reads_the_configuration_again() {
     server.interrupt();
 }
 
+/// A rule that leads elsewhere keeps its place, an unchanged file keeps the flows, and a file with a mistake changes nothing.
+#[cfg(unix)]
+#[test]
+fn sighup_has_a_client_read_its_file_again() {
+    let ((first, place_of_first), (second, place_of_second)) = (udp(), udp());
+    let allowed = ["--allow-to", "127.0.0.1:*"];
+    let mut server = Side::start(
+        &[
+            &["server", "--bind", "127.0.0.1", "--udp-port", "0"],
+            &allowed[..],
+        ]
+        .concat(),
+    );
+    let port = server.event("listening")["udp_port"].to_string();
+    let file = directory("forward-client-reload").join("client.toml");
+    let peer = key("server.pub");
+    let options = |target: &str| {
+        format!("host = \"127.0.0.1\"\nudp-port = {port}\npeer = [{peer:?}]\nudp = [\"0={target}\"]\n")
+    };
+    std::fs::write(&file, options(&place_of_first)).unwrap();
+    let args = ["client", "--config", file.to_str().unwrap()];
+    let mut client = Side::start_with(&args, &["--key", &key("client")]);
+    let rule = place(&client.event("listening"), 0, "listens_at");
+    client.event("connected");
+    let (program, _) = udp();
+    let pass = |text: &str, target: &UdpSocket| {
+        program.send_to(text.as_bytes(), rule).unwrap();
+        let mut buffer = [0; 16];
+        let (len, from) = target.recv_from(&mut buffer).unwrap();
+        assert_eq!(&buffer[..len], text.as_bytes());
+        from
+    };
+    let flow = pass("before", &first);
+    let pid = client.program.0.id().to_string();
+    let reload = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        let told = std::process::Command::new("kill").args(["-HUP", &pid]).status();
+        assert!(told.unwrap().success());
+    };
+    reload(&options(&place_of_first));
+    client.event("reloaded");
+    assert_eq!(pass("the same", &first), flow);
+    reload("udp = 7\n");
+    assert_eq!(pass("a mistake", &first), flow);
+    reload(&options(&place_of_second));
+    let told = client.event("reloaded");
+    assert_eq!(place(&told, 0, "listens_at"), rule, "{told}");
+    client.event("connected");
+    pass("elsewhere", &second);
+    client.interrupt();
+}
+
 /// The command of a unit of the Debian package, with this program and these files in place of installed ones.
 fn of_unit(side: &str, credentials: &str) -> Vec<String> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch::{Association, AssociationStats};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::counters::{RuleCounters, RuleStats};
@@ -52,13 +53,13 @@ pub enum ClientError {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ClientEvent {
-    /// The server accepted the client. For each rule: the place where the server listens (empty for rules that are not reverse), or the reason
-    /// why it refuses the rule.
+    /// The server accepted the client. The verdict about each rule is the place where the server listens (empty for rules that are not
+    /// reverse), or the reason why it refuses the rule.
     Connected {
         /// The association, which tells who the server is.
         association: Association,
-        /// The verdicts, in the order of the rules.
-        rules: Vec<Result<String, String>>,
+        /// The rules with their verdicts.
+        rules: Vec<(Rule, Result<String, String>)>,
     },
     /// The association ended, or could not be set up.
     Disconnected {
@@ -69,6 +70,7 @@ pub enum ClientEvent {
     },
 }
 
+#[derive(Clone)]
 struct ClientRule {
     rule: Rule,
     listener: Option<Arc<Listener>>,
@@ -78,15 +80,17 @@ struct ClientRule {
 /// A client. Dropping [`Client::run`] stops it.
 pub struct Client {
     number: [u8; 16],
-    rules: Vec<ClientRule>,
+    rules: Lock<Vec<ClientRule>>,
     limits: Limits,
     session: Lock<Option<Arc<Session>>>,
+    /// Asks for another association.
+    renewal: Notify,
     observe: Box<dyn Fn(ClientEvent) + Send + Sync>,
 }
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let rules: Vec<_> = self.rules.iter().map(|own| own.rule.to_string()).collect();
+        let rules: Vec<_> = self.rules().iter().map(ToString::to_string).collect();
         f.debug_struct("Client")
             .field("rules", &rules)
             .finish_non_exhaustive()
@@ -99,33 +103,14 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub async fn bind(rules: Vec<Rule>, limits: Limits) -> Result<Self, ClientError> {
-        if rules.len() > MOST_RULES {
-            return Err(ClientError::Rules(rules.len()));
-        }
         let mut number = [0; 16];
         getrandom::fill(&mut number).map_err(|error| ClientError::Random(error.to_string()))?;
-        let mut bound = Vec::new();
-        for rule in rules {
-            let listener = if rule.reverse {
-                None
-            } else {
-                let listener = Listener::bind(rule.protocol, &rule.listen).await;
-                Some(Arc::new(listener.map_err(|source| ClientError::Listen {
-                    place: rule.listen.clone(),
-                    source,
-                })?))
-            };
-            bound.push(ClientRule {
-                rule,
-                listener,
-                counters: Arc::default(),
-            });
-        }
         Ok(Self {
             number,
-            rules: bound,
+            rules: Lock::new(bind(rules, Vec::new()).await?),
             limits,
             session: Lock::new(None),
+            renewal: Notify::new(),
             observe: Box::new(|_| {}),
         })
     }
@@ -138,21 +123,43 @@ impl Client {
     }
 
     /// The rules.
-    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
-        self.rules.iter().map(|own| &own.rule)
+    #[must_use]
+    pub fn rules(&self) -> Vec<Rule> {
+        lock(&self.rules).iter().map(|own| own.rule.clone()).collect()
+    }
+
+    /// Takes these rules in place of the former ones, and sets up another association for them: connections through the former one end. A rule
+    /// that listens where a former one did takes over its socket, so that no program is refused meanwhile. A rule that stays as it was
+    /// keeps its counters.
+    ///
+    /// # Errors
+    /// See [`ClientError`]. Then the former rules stay.
+    pub async fn replace_rules(&self, rules: Vec<Rule>) -> Result<(), ClientError> {
+        let former = lock(&self.rules).clone();
+        let rules = bind(rules, former).await?;
+        *lock(&self.rules) = rules;
+        self.reconnect();
+        Ok(())
+    }
+
+    /// Sets up another association in place of the present one, or tries it now in place of after a pause: the server is reached in another
+    /// way.
+    pub fn reconnect(&self) {
+        self.renewal.notify_one();
     }
 
     /// Where each rule listens at this endpoint, with the port that the system chose for port 0; `None` for reverse rules.
     #[must_use]
     pub fn places(&self) -> Vec<Option<Listen>> {
         let place = |own: &ClientRule| own.listener.as_ref()?.place();
-        self.rules.iter().map(place).collect()
+        lock(&self.rules).iter().map(place).collect()
     }
 
     /// The counters of each rule, of all associations so far.
     #[must_use]
     pub fn stats(&self) -> Vec<RuleStats> {
-        self.rules.iter().map(|own| own.counters.read()).collect()
+        let rules = lock(&self.rules);
+        rules.iter().map(|own| own.counters.read()).collect()
     }
 
     /// The counters and paths of the association; `None` while there is none.
@@ -178,71 +185,49 @@ impl Client {
         loop {
             let association = match next.take() {
                 Some(association) => Ok(association),
-                None => set_up(&connect).await,
+                None => tokio::select! {
+                    association = set_up(&connect) => association,
+                    () = self.renewal.notified() => continue,
+                },
             };
+            let rules = lock(&self.rules).clone();
             let reason = match association {
                 Err(reason) => reason,
-                Ok(association) => match self.greet(&association).await {
+                Ok(association) => match greet(self.number, &rules, &association).await {
                     Err(reason) => {
                         association.abort(reason.clone());
                         reason
                     }
                     Ok(welcome) => {
                         pause = PAUSES[0];
-                        match self.serve(association, welcome, &connect).await {
+                        match self.serve(&rules, association, welcome, &connect).await {
                             Served::Ended(reason) => reason,
                             Served::Replaced(association) => {
-                                next = Some(association);
+                                next = association;
                                 continue;
                             }
                         }
                     }
                 },
             };
+            drop(rules);
             let retry_in = spread(pause);
             (self.observe)(ClientEvent::Disconnected { reason, retry_in });
-            sleep(retry_in).await;
-            pause = (pause * 2).min(PAUSES[1]);
-        }
-    }
-
-    /// Tells the server the rules, and waits for its verdicts.
-    async fn greet(&self, association: &Association) -> Result<Welcome, String> {
-        let offer = |own: &ClientRule| RuleOffer {
-            protocol: own.rule.protocol,
-            reverse: own.rule.reverse,
-            traffic: own.rule.traffic.clone(),
-            place: if own.rule.reverse {
-                own.rule.listen.to_string()
-            } else {
-                own.rule.target.to_string()
-            },
-        };
-        let hello = Message::Hello(Hello {
-            version: VERSION,
-            client: self.number,
-            rules: self.rules.iter().map(offer).collect(),
-        });
-        let exchange = async {
-            let sent = association.send(CONTROL, hello.encode()).await;
-            sent.map_err(|error| error.to_string())?;
-            association.recv().await.map_err(|error| error.to_string())
-        };
-        let answer = timeout(ANSWER, exchange).await;
-        let answer = answer.map_err(|_| "the server does not answer the Hello".to_owned())??;
-        let answer = answer.ok_or("the server ended the association")?;
-        match Message::decode(answer.into_bytes()) {
-            Ok(Message::Welcome(welcome)) if welcome.verdicts.len() == self.rules.len() => Ok(welcome),
-            Ok(Message::Refusal { version, reason }) => Err(format!(
-                "the server refuses the client: {reason} (it has version {version} of the protocol, this program {VERSION})"
-            )),
-            Ok(_) => Err("the server sent another message than a Welcome".to_owned()),
-            Err(error) => Err(format!("the server sent {error}")),
+            tokio::select! {
+                () = sleep(retry_in) => pause = (pause * 2).min(PAUSES[1]),
+                () = self.renewal.notified() => pause = PAUSES[0],
+            }
         }
     }
 
     /// Forwards until the association ends, or another one replaces it.
-    async fn serve<C, F, E>(&self, association: Association, welcome: Welcome, connect: &C) -> Served
+    async fn serve<C, F, E>(
+        &self,
+        own: &[ClientRule],
+        association: Association,
+        welcome: Welcome,
+        connect: &C,
+    ) -> Served
     where
         C: Fn() -> F,
         F: Future<Output = Result<Association, E>>,
@@ -262,14 +247,14 @@ impl Client {
                 Arc::clone(&own.counters),
             )
         };
-        let rules = self.rules.iter().map(own_rule).collect();
+        let rules = own.iter().map(own_rule).collect();
         let limits = Limits {
             flows: self.limits.flows.min(welcome.most_flows),
             ..self.limits
         };
         let session = Session::new(association.clone(), true, rules, &limits);
         *lock(&self.session) = Some(Arc::clone(&session));
-        let accepted = self.rules.iter().zip(&welcome.verdicts).enumerate();
+        let accepted = own.iter().zip(&welcome.verdicts).enumerate();
         let listeners = accepted.filter_map(|(number, (own, verdict))| {
             let listener = own.listener.as_ref().filter(|_| verdict.is_ok())?;
             Some((number as u16, Arc::clone(listener)))
@@ -279,11 +264,16 @@ impl Client {
         listeners.iter().for_each(|(_, listener)| listener.drop_waiting());
         (self.observe)(ClientEvent::Connected {
             association: association.clone(),
-            rules: welcome.verdicts,
+            rules: own
+                .iter()
+                .map(|own| own.rule.clone())
+                .zip(welcome.verdicts)
+                .collect(),
         });
         let served = tokio::select! {
             reason = session.run(listeners) => Served::Ended(reason),
-            successor = successor(&association, connect) => Served::Replaced(successor),
+            successor = successor(&association, connect) => Served::Replaced(Some(successor)),
+            () = self.renewal.notified() => Served::Replaced(None),
         };
         session.end("another association replaces it");
         // The next session needs the listeners for itself.
@@ -295,7 +285,82 @@ impl Client {
 
 enum Served {
     Ended(String),
-    Replaced(Association),
+    /// By this association, or by one that is to be set up.
+    Replaced(Option<Association>),
+}
+
+/// Listens for each rule that is not reverse, with the sockets of former rules where these listened at the same place.
+async fn bind(rules: Vec<Rule>, mut former: Vec<ClientRule>) -> Result<Vec<ClientRule>, ClientError> {
+    if rules.len() > MOST_RULES {
+        return Err(ClientError::Rules(rules.len()));
+    }
+    let mut take = |is_it: &dyn Fn(&Rule) -> bool| {
+        let index = former.iter().position(|own| is_it(&own.rule))?;
+        Some(former.swap_remove(index))
+    };
+    // All rules that stay as they were come first: with port 0, other rules may listen at the same place.
+    let kept: Vec<_> = rules.iter().map(|rule| take(&|own| own == rule)).collect();
+    let mut bound = Vec::new();
+    for (rule, kept) in rules.into_iter().zip(kept) {
+        if let Some(kept) = kept {
+            bound.push(kept);
+            continue;
+        }
+        let place = |rule: &Rule| (rule.protocol, rule.reverse, rule.listen.clone());
+        let former = take(&|own| place(own) == place(&rule));
+        let listener = match former.and_then(|own| own.listener) {
+            _ if rule.reverse => None,
+            Some(listener) => Some(listener),
+            None => {
+                let listener = Listener::bind(rule.protocol, &rule.listen).await;
+                Some(Arc::new(listener.map_err(|source| ClientError::Listen {
+                    place: rule.listen.clone(),
+                    source,
+                })?))
+            }
+        };
+        bound.push(ClientRule {
+            rule,
+            listener,
+            counters: Arc::default(),
+        });
+    }
+    Ok(bound)
+}
+
+/// Tells the server the rules, and waits for its verdicts.
+async fn greet(client: [u8; 16], own: &[ClientRule], association: &Association) -> Result<Welcome, String> {
+    let offer = |one: &ClientRule| RuleOffer {
+        protocol: one.rule.protocol,
+        reverse: one.rule.reverse,
+        traffic: one.rule.traffic.clone(),
+        place: if one.rule.reverse {
+            one.rule.listen.to_string()
+        } else {
+            one.rule.target.to_string()
+        },
+    };
+    let hello = Message::Hello(Hello {
+        version: VERSION,
+        client,
+        rules: own.iter().map(offer).collect(),
+    });
+    let exchange = async {
+        let sent = association.send(CONTROL, hello.encode()).await;
+        sent.map_err(|error| error.to_string())?;
+        association.recv().await.map_err(|error| error.to_string())
+    };
+    let answer = timeout(ANSWER, exchange).await;
+    let answer = answer.map_err(|_| "the server does not answer the Hello".to_owned())??;
+    let answer = answer.ok_or("the server ended the association")?;
+    match Message::decode(answer.into_bytes()) {
+        Ok(Message::Welcome(welcome)) if welcome.verdicts.len() == own.len() => Ok(welcome),
+        Ok(Message::Refusal { version, reason }) => Err(format!(
+            "the server refuses the client: {reason} (it has version {version} of the protocol, this program {VERSION})"
+        )),
+        Ok(_) => Err("the server sent another message than a Welcome".to_owned()),
+        Err(error) => Err(format!("the server sent {error}")),
+    }
 }
 
 async fn set_up<C, F, E>(connect: &C) -> Result<Association, String>

@@ -6,9 +6,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anabranch_forward::{ClientEvent, Limits, PORT, Protocol, Rule, Server, ServerEvent};
-use common::{Connected, client, connect, open_policy, rule, serve, start, tcp, udp, within};
+use anabranch_forward::{
+    ClientError, ClientEvent, Limits, PORT, Protocol, Rule, RuleStats, Server, ServerEvent,
+};
+use common::{Connected, client, connect, forward, open_policy, rule, serve, start, tcp, udp, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UdpSocket;
 use tokio::sync::mpsc::unbounded_channel;
 
 #[tokio::test]
@@ -205,4 +208,54 @@ async fn a_server_that_is_full_refuses_the_next_client() {
     assert!(reason.contains("no place for more clients"), "{reason}");
     drop(first);
     second.verdicts().await;
+}
+
+/// A place where a former rule listened stays open, an equal rule keeps its counters, and a place that no rule names is closed.
+#[tokio::test]
+async fn other_rules_take_over_the_sockets_of_former_ones() {
+    let (target, other, elsewhere, program) = (udp().await, udp().await, udp().await, udp().await);
+    let to = |socket: &UdpSocket| rule(Protocol::Udp, false, socket.local_addr().unwrap(), "");
+    let (server, mut connected, _) = forward(vec![to(&target), to(&other)]).await;
+    let places = [connected.place(0), connected.place(1)];
+    let pass = async |place: SocketAddr, at: &UdpSocket| {
+        let mut buffer = [0; 8];
+        within(async {
+            program.send_to(b"state", place).await.unwrap();
+            at.recv_from(&mut buffer).await.unwrap()
+        })
+        .await
+    };
+    pass(places[0], &target).await;
+    pass(places[1], &other).await;
+
+    // The first rule leads elsewhere, and the second one stays.
+    let rules = vec![to(&elsewhere), to(&other)];
+    connected.client.replace_rules(rules.clone()).await.unwrap();
+    assert_eq!(connected.client.rules(), rules);
+    assert_eq!([connected.place(0), connected.place(1)], places);
+    assert_eq!(connected.stats(0), RuleStats::default());
+    assert_ne!(connected.stats(1), RuleStats::default(), "it keeps its counters");
+    assert_eq!(connected.verdicts().await, [Ok(String::new()), Ok(String::new())]);
+    pass(places[0], &elsewhere).await;
+    pass(places[1], &other).await;
+
+    // A place that is not free changes nothing.
+    let taken = program.local_addr().unwrap();
+    let taken = Rule::parse(
+        Protocol::Udp,
+        false,
+        &format!("{taken}={}", other.local_addr().unwrap()),
+    );
+    let refused = connected.client.replace_rules(vec![taken.unwrap()]).await;
+    assert!(matches!(refused, Err(ClientError::Listen { .. })), "{refused:?}");
+    assert_eq!(connected.client.rules(), rules);
+    pass(places[0], &elsewhere).await;
+
+    connected.client.replace_rules(vec![to(&other)]).await.unwrap();
+    connected.verdicts().await;
+    assert_eq!(connected.place(0), places[1]);
+    UdpSocket::bind(places[0])
+        .await
+        .expect("the place of the other rule is free");
+    drop(server);
 }

@@ -21,7 +21,7 @@ use crate::encryption::Encryption;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{OUTPUT, Observe};
-use crate::output;
+use crate::output::{self, note};
 use crate::units;
 use status::{Screen, Status};
 
@@ -127,6 +127,24 @@ impl Common {
             ));
         }
         self.observe.refuse_qlog()
+    }
+
+    /// Tells the user which options changed that take effect only at the next start: those of both sides, and `own` ones.
+    fn note_later(&self, before: &Self, side: &str, own: &[(&str, bool)]) {
+        let both = [
+            ("max-flows", self.max_flows != before.max_flows),
+            ("memory", self.memory != before.memory),
+            ("metrics", self.metrics != before.metrics),
+            ("interval", self.interval != before.interval),
+        ];
+        let changed = own.iter().chain(&both).filter(|(_, changed)| *changed);
+        let changed: Vec<_> = changed.map(|(key, _)| *key).collect();
+        if !changed.is_empty() {
+            note(format!(
+                "note: SIGHUP: {} changed; restart the {side} for it",
+                changed.join(", ")
+            ));
+        }
     }
 
     fn limits(&self) -> Limits {

@@ -102,7 +102,7 @@ impl Connected {
             loop {
                 let event = self.events.recv().await.expect("the client runs");
                 if let ClientEvent::Connected { rules, .. } = event {
-                    return rules;
+                    return rules.into_iter().map(|(_, verdict)| verdict).collect();
                 }
             }
         })

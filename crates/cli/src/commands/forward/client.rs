@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use anabranch::{
     AcceptedKeys, Association, BindError, DEFAULT_UDP_PORT, Endpoint, PathSource, PathSourceError,
@@ -17,7 +17,7 @@ use super::status::Status;
 use super::{Common, ENCRYPTION};
 use crate::encryption::{describe_peer, public_keys};
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Reload};
 use crate::options::no_files;
 use crate::output::{Output, note};
 use crate::path_arg::{self, PathArg};
@@ -27,7 +27,7 @@ const RULES: &str = "Further rules";
 const PEER: &str = "Server and paths";
 
 /// Arguments of `forward client`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(
     mut_args(no_files),
     after_help = "\
@@ -44,7 +44,9 @@ The options are deadline=TIME (a datagram is of no use later), class=0..7 (0 lea
 (of each direction), ordered (datagrams wait for earlier ones) and idle=TIME (a source of datagrams
 is forgotten; 2min). Without them small datagrams leave first, then RTP and SRT with a deadline of
 300 ms, then other datagrams, and connections last.
-The client connects again whenever its association ends."
+The client connects again whenever its association ends.
+At SIGHUP the client reads the file of --config and the keys again. If anything changed, it connects
+anew: connections end, ports that stay are open all the time. A file with a mistake changes nothing."
 )]
 pub(super) struct ClientArgs {
     /// Host name or IP address of the server
@@ -144,9 +146,40 @@ struct Route {
     paths: Vec<PathSource>,
     limits: Limits,
     tls: TlsSettings,
+    /// The files of the keys, the client's own first.
+    keys: Vec<Vec<u8>>,
 }
 
 impl Route {
+    /// The route that the options name, and the encryption for the user.
+    fn new(args: &ClientArgs) -> Result<(Self, Value), Failure> {
+        let peers = public_keys(args.peer.iter().map(|file| ("--peer", file)))?;
+        let (tls, encryption) = args.common.encryption("--peer", AcceptedKeys::new(peers))?;
+        let route = Self {
+            host: args.host.clone().ok_or_else(|| {
+                Failure::new("there is no server: give its HOST, or host in the file of --config")
+            })?,
+            udp_port: args.udp_port.unwrap_or(DEFAULT_UDP_PORT),
+            paths: args.sources()?,
+            limits: args.common.limits(),
+            tls,
+            keys: args
+                .common
+                .key
+                .iter()
+                .chain(&args.peer)
+                .flat_map(std::fs::read)
+                .collect(),
+        };
+        Ok((route, encryption))
+    }
+
+    /// Whether both lead to the same server in the same way.
+    fn is_like(&self, other: &Self) -> bool {
+        let places = |route: &Self| (route.host.clone(), route.udp_port, route.paths.clone());
+        places(self) == places(other) && self.keys == other.keys
+    }
+
     async fn bind(&self, any: IpAddr) -> Result<Endpoint, BindError> {
         // An interface may appear later, and the association follows the addresses of this machine.
         let builder = anabranch_forward::endpoint(&self.limits).watch_interfaces(cfg!(target_os = "linux"));
@@ -173,7 +206,7 @@ impl Route {
         }
     }
 
-    async fn connect(&self) -> Result<Association, String> {
+    async fn connect(self: Arc<Self>) -> Result<Association, String> {
         let bare = self
             .host
             .strip_prefix('[')
@@ -199,56 +232,95 @@ impl Route {
 /// Runs the command.
 pub(super) async fn run(mut args: ClientArgs, interrupt: Interrupt) -> Result<(), Failure> {
     args.common.refuse_records()?;
+    let mut reload = Reload::install();
+    let given = args.clone();
     args.complete()?;
     let output = args.common.observe.output();
-    let limits = args.common.limits();
-    let peers = public_keys(args.peer.iter().map(|file| ("--peer", file)))?;
-    let (tls, encryption) = args.common.encryption("--peer", AcceptedKeys::new(peers))?;
-    let route = Route {
-        host: args.host.clone().ok_or_else(|| {
-            Failure::new("there is no server: give its HOST, or host in the file of --config")
-        })?,
-        udp_port: args.udp_port.unwrap_or(DEFAULT_UDP_PORT),
-        paths: args.sources()?,
-        limits,
-        tls,
-    };
-    let client = Client::bind(args.rules()?, limits).await;
+    let (route, encryption) = Route::new(&args)?;
+    let client = Client::bind(args.rules()?, route.limits).await;
     let client = client.map_err(|error| Failure::new(error.to_string()))?;
     route.check().await?;
-    announce(&client, output, &encryption);
-    let names: Vec<String> = client.rules().map(ToString::to_string).collect();
-    let client = Arc::new(client.observe(move |event| tell(output, &names, &event)));
+    announce("listening", &client, output, &encryption);
+    let client = Arc::new(client.observe(move |event| tell(output, &event)));
     let status = {
         let client = Arc::clone(&client);
         move || Status::of_client(&client)
     };
-    args.common
-        .watch(status, client.run(|| route.connect()), &interrupt)
-        .await
+    let route = RwLock::new(Arc::new(route));
+    let current = || Arc::clone(&route.read().unwrap_or_else(PoisonError::into_inner));
+    let reloading = async {
+        loop {
+            reload.asked().await;
+            match read_again(&given, &args, &client, &current()).await {
+                Ok((renewed, encryption)) => {
+                    if let Some(renewed) = renewed {
+                        *route.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(renewed);
+                        client.reconnect();
+                    }
+                    announce("reloaded", &client, output, &encryption);
+                }
+                Err(error) => note(format!(
+                    "note: SIGHUP: the former configuration stays: {}",
+                    error.message()
+                )),
+            }
+        }
+    };
+    let serving = async {
+        tokio::select! {
+            () = client.run(|| current().connect()) => {}
+            () = reloading => {}
+        }
+    };
+    args.common.watch(status, serving, &interrupt).await
+}
+
+/// Gives the client the rules that the file has now. Returns the route, if it is another one, and the encryption for the user. Other options
+/// take effect only at a start; the user is told which have changed.
+async fn read_again(
+    given: &ClientArgs,
+    running: &ClientArgs,
+    client: &Client,
+    former: &Route,
+) -> Result<(Option<Route>, Value), Failure> {
+    let mut now = given.clone();
+    now.complete()?;
+    let (route, encryption) = Route::new(&now)?;
+    route.check().await?;
+    let rules = now.rules()?;
+    if rules != client.rules() {
+        let replaced = client.replace_rules(rules).await;
+        replaced.map_err(|error| Failure::new(error.to_string()))?;
+    }
+    now.common.note_later(&running.common, "client", &[]);
+    Ok(((!route.is_like(former)).then_some(route), encryption))
 }
 
 /// Prints where programs reach the client.
-fn announce(client: &Client, output: Output, encryption: &Value) {
-    let mut text = "forwarding, encrypted".to_owned();
+fn announce(event: &str, client: &Client, output: Output, encryption: &Value) {
+    let mut text = match event {
+        "reloaded" => "configuration read again".to_owned(),
+        _ => "forwarding, encrypted".to_owned(),
+    };
     let mut rules = Vec::new();
-    for (rule, place) in client.rules().zip(client.places()) {
+    for (rule, place) in client.rules().into_iter().zip(client.places()) {
         let place = place.map(|place| place.to_string());
         if let Some(place) = &place {
             text.push_str(&format!("\n  {rule}: listens at {place}"));
         }
         rules.push(json!({ "rule": rule.to_string(), "listens_at": place }));
     }
-    let record = json!({ "event": "listening", "rules": rules, "encryption": encryption });
+    let record = json!({ "event": event, "rules": rules, "encryption": encryption });
     output.fact(text, &record);
 }
 
-fn tell(output: Output, names: &[String], event: &ClientEvent) {
+fn tell(output: Output, event: &ClientEvent) {
     match event {
         ClientEvent::Connected { association, rules } => {
             let mut text = "connected".to_owned();
             let mut records = Vec::new();
-            for (name, verdict) in names.iter().zip(rules) {
+            for (rule, verdict) in rules {
+                let name = rule.to_string();
                 match verdict {
                     Ok(place) if place.is_empty() => {}
                     Ok(place) => text.push_str(&format!("\n  {name}: the server listens at {place}")),

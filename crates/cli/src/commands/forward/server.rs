@@ -192,28 +192,13 @@ fn read_again(given: &ServerArgs, running: &ServerArgs) -> Result<Permissions, F
             "no public key is left; list one at least in allow or [[client]]",
         ));
     }
-    let (common, before) = (&now.common, &running.common);
-    let changed = [
-        ("key", common.key != before.key),
+    let own = [
+        ("key", now.common.key != running.common.key),
         ("udp-port", now.udp_port != running.udp_port),
         ("bind", now.bind != running.bind),
         ("max-clients", now.max_clients != running.max_clients),
-        ("max-flows", common.max_flows != before.max_flows),
-        ("memory", common.memory != before.memory),
-        ("metrics", common.metrics != before.metrics),
-        ("interval", common.interval != before.interval),
     ];
-    let changed: Vec<_> = changed
-        .iter()
-        .filter(|(_, changed)| *changed)
-        .map(|(key, _)| *key)
-        .collect();
-    if !changed.is_empty() {
-        note(format!(
-            "note: SIGHUP: {} changed; restart the server for it",
-            changed.join(", ")
-        ));
-    }
+    now.common.note_later(&running.common, "server", &own);
     Ok(permissions)
 }
 

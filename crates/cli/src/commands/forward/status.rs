@@ -25,7 +25,7 @@ pub(super) struct Status {
 
 impl Status {
     pub(super) fn of_client(client: &Client) -> Self {
-        let names = client.rules().map(ToString::to_string);
+        let names = client.rules().into_iter().map(|rule| rule.to_string());
         let view = ClientView {
             remote: String::new(),
             association: client.association(),
