@@ -13,6 +13,8 @@ mod over_udp;
 mod web;
 
 use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
 
 use attack::Attack;
 use document::{Document, Row};
@@ -126,12 +128,20 @@ fn every_row_holds() {
     let rows = document.resident.iter().filter(|row| row.packets.is_some());
     let rows: Vec<_> = rows.filter(|row| row.name.contains(&chosen)).collect();
     assert!(!rows.is_empty(), "no row has {chosen:?} in its name");
-    let mut wrong = Vec::new();
-    for row in rows {
-        match measure(row) {
-            Ok(said) => println!("{said}"),
-            Err(said) => wrong.push(said),
+    let (rows, wrong) = (Mutex::new(rows.into_iter()), Mutex::new(Vec::new()));
+    let measure_rows = || {
+        while let Some(row) = { rows.lock().expect("no row panics").next() } {
+            match measure(row) {
+                Ok(said) => println!("{said}"),
+                Err(said) => wrong.lock().expect("no row panics").push(said),
+            }
         }
-    }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(measure_rows);
+        }
+    });
+    let wrong = wrong.into_inner().expect("no row panics");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
