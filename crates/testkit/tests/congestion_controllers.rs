@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use anabranch_netsim::{LinkConfig, LossModel};
 use anabranch_proto::controller::{
-    CongestionControl, Controller, Coupling, Metrics, NewPath, Reduction, Report, SentPacket,
+    BbrConfig, CongestionControl, Controller, Coupling, Metrics, NewPath, Reduction, Report, SentPacket,
 };
 use anabranch_proto::{Config, CoupledControl, MultipathMode, PathStats, Timestamp};
 use anabranch_testkit::{AdditiveIncrease, Bulk, Pair, Setup, Side, with_buffers};
@@ -223,6 +223,24 @@ fn the_example_controls_a_lossy_path() {
         assert!(log.reports.iter().all(|seen| rtt(&seen.report)));
         let coupling = |report: &Report| report.coupling == Coupling::Uncoupled;
         assert!(log.reports.iter().all(|seen| coupling(&seen.report)));
+    }
+}
+
+/// A path loses 20 % of the packets, whatever the sender does: more than the share that counts as random everywhere.
+#[test]
+fn bbr_learns_what_a_path_loses_in_any_case() {
+    for seed in 1..=2 {
+        let lossy = link().with_rate(50_000_000).with_loss(LossModel::bernoulli(0.2));
+        let mut config = with_buffers(8 << 20);
+        config.congestion_control = CongestionControl::Bbr(BbrConfig {
+            tolerate_random_loss: true,
+        });
+        let mut bulk = Bulk::new(Setup::new(seed).path_of(lossy, link()).config(config));
+        let goodput = bulk.run_for(30 * SECOND);
+        assert!(
+            goodput > 4.0,
+            "{goodput:.2} Mbit/s, and 1.5 if all losses beyond 15 % are taken for congestion"
+        );
     }
 }
 
