@@ -77,6 +77,15 @@ impl Side {
         }
     }
 
+    /// Writes the file of `--config` anew, and has the side read it again.
+    #[cfg(unix)]
+    fn reload(&self, file: &Path, text: &str) {
+        std::fs::write(file, text).unwrap();
+        let pid = self.program.0.id().to_string();
+        let told = std::process::Command::new("kill").args(["-HUP", &pid]).status();
+        assert!(told.unwrap().success());
+    }
+
     #[cfg(unix)]
     fn interrupt(self) {
         self.program.interrupt();
@@ -386,21 +395,15 @@ fn sighup_reads_the_configuration_again() {
         from
     };
     let flow = pass("before");
-    let pid = server.program.0.id().to_string();
-    let reload = |text: &str| {
-        std::fs::write(&file, text).unwrap();
-        let told = std::process::Command::new("kill").args(["-HUP", &pid]).status();
-        assert!(told.unwrap().success());
-    };
-    reload(&common);
+    server.reload(&file, &common);
     let told = server.event("reloaded");
     assert_eq!((&told["keys"], &told["ended"]), (&1.into(), &1.into()), "{told}");
     removed.event("disconnected");
     assert_eq!(pass("after"), flow, "the flow goes on");
     // A file that cannot be used changes nothing.
-    reload("allow-to = 7\n");
+    server.reload(&file, "allow-to = 7\n");
     assert_eq!(pass("still"), flow);
-    reload(&both);
+    server.reload(&file, &both);
     let told = server.event("reloaded");
     assert_eq!((&told["keys"], &told["ended"]), (&2.into(), &0.into()), "{told}");
     removed.event("connected");
@@ -441,18 +444,12 @@ fn sighup_has_a_client_read_its_file_again() {
         from
     };
     let flow = pass("before", &first);
-    let pid = client.program.0.id().to_string();
-    let reload = |text: &str| {
-        std::fs::write(&file, text).unwrap();
-        let told = std::process::Command::new("kill").args(["-HUP", &pid]).status();
-        assert!(told.unwrap().success());
-    };
-    reload(&options(&place_of_first));
+    client.reload(&file, &options(&place_of_first));
     client.event("reloaded");
     assert_eq!(pass("the same", &first), flow);
-    reload("udp = 7\n");
+    client.reload(&file, "udp = 7\n");
     assert_eq!(pass("a mistake", &first), flow);
-    reload(&options(&place_of_second));
+    client.reload(&file, &options(&place_of_second));
     let told = client.event("reloaded");
     assert_eq!(place(&told, 0, "listens_at"), rule, "{told}");
     client.event("connected");
