@@ -1,5 +1,5 @@
 //! ICMP messages on real sockets (Linux): a closed UDP port ends the associations with this port, and no others.
-//! `crates/testkit/tests/icmp.rs` tests which messages count as proof. Loopback answers a closed port by ICMP at once.
+//! `crates/testkit/tests/association/icmp.rs` tests which messages count as proof. Loopback answers a closed port by ICMP at once.
 #![cfg(target_os = "linux")]
 
 mod common;

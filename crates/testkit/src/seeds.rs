@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Seeds {
     /// The environment variable that chooses other seeds: `FROM..TO`, or one number.
     pub variable: &'static str,
-    /// The name of the test in this crate (`--test`).
+    /// The test program of this crate, as after `--test`, and, where it has other tests too, a word of the test's path.
     pub binary: &'static str,
 }
 

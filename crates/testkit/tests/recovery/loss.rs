@@ -1,15 +1,13 @@
 //! Loss recovery and congestion control (RFC 9260 §6.3 and §7.2) with hand-made SACKs, with the packets of each test drawn.
 
-#[path = "common/sacks.rs"]
-mod sacks;
-
 use core::time::Duration;
 
 use anabranch_proto::{AssociationState, CloseReason, Event, PathError, PathId, Tsn};
 use anabranch_testkit::Script;
 use anabranch_wire::cause::Cause;
 use anabranch_wire::chunk::{Chunk, Data};
-use sacks::{FULL, PMDCS, counters, established, path, quiet, sack, send, sent, sent_flat};
+
+use crate::sacks::{FULL, PMDCS, counters, established, path, quiet, sack, send, sent, sent_flat};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

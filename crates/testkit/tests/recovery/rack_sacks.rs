@@ -1,14 +1,12 @@
 //! RACK-TLP and F-RTO (RFC 8985, RFC 5682) with hand-made SACKs, with the packets of each test drawn.
 
-#[path = "common/sacks.rs"]
-mod sacks;
-
 use core::time::Duration;
 
 use anabranch_proto::controller::CongestionControl;
 use anabranch_proto::{Config, RecoveryRules};
 use anabranch_testkit::{Script, with};
-use sacks::{FULL, PMDCS, counters, established, path, quiet, sack, send, sent, sent_flat};
+
+use crate::sacks::{FULL, PMDCS, counters, established, path, quiet, sack, send, sent, sent_flat};
 
 const MS: Duration = Duration::from_millis(1);
 

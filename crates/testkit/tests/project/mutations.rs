@@ -1,12 +1,9 @@
 //! Checks `mutations.txt`, the list of wrong changes that `scripts/mutations` makes: every text to change and every test
 //! exists. `ablations.txt`, the list of mechanisms that `scripts/long/ablation` switches off, has no tests.
 
-#[path = "common/files.rs"]
-mod files;
-
 use std::collections::BTreeSet;
 
-use files::{crate_folder, read};
+use crate::files::{crate_folder, read};
 
 /// An entry of a list; see the heads of the lists.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::rust::{comment_len, is_word_character, quote_len, string_len, word_len};
+use crate::rust::{comment_len, is_word_character, quote_len, string_len, word_len};
 
 /// A word, `::`, `->`, `=>`, or any other single character.
 #[derive(Clone, Copy, Debug)]

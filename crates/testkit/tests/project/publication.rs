@@ -1,12 +1,9 @@
 //! Tests of the papers that each published crate carries, and of the few files that name the address of the project.
 
-#[path = "common/files.rs"]
-mod files;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use files::{crate_folder, read};
+use crate::files::{crate_folder, read};
 
 /// RELEASING.md says that the address has to be replaced in these files, and that no other file names it.
 const FILES_WITH_THE_ADDRESS: [&str; 5] = [
@@ -14,7 +11,7 @@ const FILES_WITH_THE_ADDRESS: [&str; 5] = [
     "Cargo.toml",
     "RELEASING.md",
     "crates/python/pyproject.toml",
-    "crates/testkit/tests/publication.rs",
+    "crates/testkit/tests/project/publication.rs",
 ];
 
 fn root() -> PathBuf {

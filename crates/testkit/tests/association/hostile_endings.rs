@@ -24,7 +24,7 @@ const SEEDS: Range<u64> = 0..40;
 
 const REPEATED: Seeds = Seeds {
     variable: "ENDING_SEEDS",
-    binary: "hostile_endings",
+    binary: "association hostile_endings",
 };
 
 const MS: Duration = Duration::from_millis(1);

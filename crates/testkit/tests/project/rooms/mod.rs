@@ -1,18 +1,15 @@
 //! The order of the rooms of `crates/proto/src` (`docs/ARCHITECTURE.md`, *Rooms*), read from what its files import.
 
 mod circles;
-#[path = "../common/files.rs"]
-mod files;
-#[path = "../common/rust.rs"]
-mod rust;
 mod settings;
 mod sizes;
 mod source;
 
 use std::path::Path;
 
-use files::{crate_folder, read};
 use source::{imports, methods, test_modules};
+
+use crate::files::{crate_folder, read};
 
 /// The groups of rooms from left to right. A room imports from its own group and from those to the left.
 const ROOMS: [&[&str]; 9] = [

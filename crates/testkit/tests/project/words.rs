@@ -1,17 +1,13 @@
 //! The project is written in the terms of the RFCs: no comment, string, document or script has a word of `words.txt`, except where
 //! that file allows it.
 
-#[path = "common/files.rs"]
-mod files;
-#[path = "common/rust.rs"]
-mod rust;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use files::{crate_folder, read};
 use regex_lite::Regex;
-use rust::{comment_len, is_word_character, quote_len, string_len, word_len};
+
+use crate::files::{crate_folder, read};
+use crate::rust::{comment_len, is_word_character, quote_len, string_len, word_len};
 
 /// A line of `words.txt` that names a word.
 struct Word {

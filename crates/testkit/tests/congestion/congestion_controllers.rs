@@ -183,12 +183,12 @@ fn counts_each_byte(log: &Log) {
 
 #[test]
 fn the_document_shows_the_controller() {
-    let page = include_str!("../../../docs/CONGESTION-CONTROLLERS.md");
+    let page = include_str!("../../../../docs/CONGESTION-CONTROLLERS.md");
     let example = page
         .split("```rust\n")
         .nth(1)
         .and_then(|rest| rest.split("```").next());
-    assert_eq!(example, Some(include_str!("../src/additive_increase.rs")));
+    assert_eq!(example, Some(include_str!("../../src/additive_increase.rs")));
 }
 
 /// The window follows the rule of the example, its reductions are those that the path counts, and no more bytes are in flight

@@ -1,0 +1,21 @@
+//! The life of an association: its set-up and its end, its addresses before they are confirmed, and packets that others send.
+
+mod amplification;
+mod attacks;
+mod collisions;
+mod confirmations;
+mod consequences;
+mod endings;
+mod ends;
+mod error_causes;
+mod failed_calls;
+mod fallback;
+mod hostile_endings;
+mod icmp;
+mod limits;
+mod out_of_the_blue;
+mod setup;
+mod shutdown;
+mod silence;
+mod takeover;
+mod zero_checksum;
