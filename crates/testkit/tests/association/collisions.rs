@@ -11,22 +11,13 @@ use anabranch_testkit::{PORT, Script, Setup, Side, quiet, sack, state_cookie};
 use anabranch_wire::chunk::{Chunk, CookieEcho, Init, InitAck, Shutdown, kind};
 use anabranch_wire::parameter::Parameters;
 
+use super::{established, nobody};
+
 const SECOND: Duration = Duration::from_secs(1);
 const ZERO: VerificationTag = VerificationTag(0);
 /// The tag and the first TSN of a peer that restarts.
 const RESTARTED: VerificationTag = VerificationTag(77);
 const RESTARTED_TSN: Tsn = Tsn(500_000);
-
-fn nobody() -> Script {
-    Script::new(quiet(), 1)
-}
-
-fn established() -> Script {
-    let mut script = nobody();
-    script.set_up();
-    script.events();
-    script
-}
 
 fn state(script: &Script) -> State {
     script.association().state()

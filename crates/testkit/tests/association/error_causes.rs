@@ -11,6 +11,8 @@ use anabranch_wire::chunk::{Abort, Chunk, CookieEcho, ErrorChunk, Init, InitAck,
 use anabranch_wire::parameter::{Parameter, Parameters, ParametersBuilder};
 use bytes::Bytes;
 
+use super::{established, nobody};
+
 const SECOND: Duration = Duration::from_secs(1);
 const ZERO: VerificationTag = VerificationTag(0);
 /// The tag of a peer that restarts.
@@ -27,17 +29,6 @@ fn error(causes: &[Cause]) -> Chunk {
     Chunk::Error(ErrorChunk {
         causes: Causes::from_causes(causes),
     })
-}
-
-fn nobody() -> Script {
-    Script::new(quiet(), 1)
-}
-
-fn established() -> Script {
-    let mut script = nobody();
-    script.set_up();
-    script.events();
-    script
 }
 
 /// The endpoint has sent COOKIE ECHO.

@@ -19,3 +19,18 @@ mod shutdown;
 mod silence;
 mod takeover;
 mod zero_checksum;
+
+use anabranch_testkit::{Script, quiet};
+
+/// An endpoint without an association.
+fn nobody() -> Script {
+    Script::new(quiet(), 1)
+}
+
+/// An endpoint with an association, after set-up and its events.
+fn established() -> Script {
+    let mut script = nobody();
+    script.set_up();
+    script.events();
+    script
+}

@@ -14,6 +14,8 @@ use anabranch_wire::chunk::{
 use anabranch_wire::parameter::Parameters;
 use bytes::Bytes;
 
+use super::{established, nobody};
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// No association has this tag.
@@ -74,17 +76,6 @@ fn encoded(chunks: &[Chunk]) -> Vec<u8> {
         bytes.resize(bytes.len().next_multiple_of(4), 0);
     }
     bytes
-}
-
-fn nobody() -> Script {
-    Script::new(quiet(), 1)
-}
-
-fn established() -> Script {
-    let mut script = nobody();
-    script.set_up();
-    script.events();
-    script
 }
 
 fn associations(script: &mut Script) -> usize {
