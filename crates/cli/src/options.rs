@@ -66,15 +66,10 @@ pub(crate) fn all_first(names: &[&str], argument: Arg) -> Arg {
     }
 }
 
-/// Hides an argument from the `--help` of a command that refuses it.
-pub(crate) fn hidden(argument: Arg) -> Arg {
-    argument.hide(true)
-}
-
-/// Hides the options for files from the `--help` of a command that writes none.
+/// Hides the options for files from the `--help` of a command that refuses them ([`Observe::refuse_files`]).
 pub(crate) fn no_files(argument: Arg) -> Arg {
     if ["pcap", "qlog"].contains(&argument.get_id().as_str()) {
-        hidden(argument)
+        argument.hide(true)
     } else {
         argument
     }
@@ -122,6 +117,15 @@ impl Observe {
                 "--qlog: this command writes no events; give --qlog to demo, listen, send, ping or perf",
             )),
         }
+    }
+
+    /// For a command that writes neither captures nor events: refuses the options that ask for them. `reason` says why there is no capture,
+    /// and what to do instead.
+    pub(crate) fn refuse_files(&self, reason: &str) -> Result<(), Failure> {
+        if self.pcap.is_some() {
+            return Err(Failure::new(format!("--pcap: {reason}")));
+        }
+        self.refuse_qlog()
     }
 
     /// Adds the files that the options ask for.

@@ -304,6 +304,25 @@ fn errors_name_what_is_wrong() {
     refuses(&wrong);
 }
 
+/// An option for a file that a command does not write is an error, not ignored.
+#[test]
+fn commands_that_write_no_file_refuse_to() {
+    for (command, instead) in [
+        (&["bench", "--mib", "1"] as &[&str], "give --pcap to perf"),
+        (&["bench", "--mib", "1", "--udp"], "give --pcap to perf"),
+        (&["web", "--listen", "127.0.0.1:0"], "give --pcap to demo"),
+        (&["demo", "--compare-only"], "cannot be used with"),
+    ] {
+        refuses(&[(&[command, &["--pcap", "file"]].concat(), instead)]);
+        let instead = if command[0] == "demo" {
+            instead
+        } else {
+            "give --qlog to demo"
+        };
+        refuses(&[(&[command, &["--qlog", "file"]].concat(), instead)]);
+    }
+}
+
 #[test]
 fn a_port_in_use_is_told() {
     let listener = listen(&[]);

@@ -201,12 +201,9 @@ impl BedArgs {
 
 /// Runs the command.
 pub(crate) async fn run(args: BedArgs, interrupt: Interrupt) -> Result<(), Failure> {
-    args.observe().refuse_qlog()?;
-    if args.observe().pcap.is_some() {
-        return Err(Failure::new(
-            "--pcap: a testbed writes no capture; run tcpdump or tshark on one of its hosts, on device path1",
-        ));
-    }
+    args.observe().refuse_files(
+        "a testbed writes no capture; run tcpdump or tshark on one of its hosts, on device path1",
+    )?;
     match args.command {
         BedCommand::Run(args) => run::run(args, interrupt).await,
         BedCommand::Up(args) => run::up(args, interrupt).await,

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::congestion::CongestionArgs;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::options::{Observe, hidden};
+use crate::options::{Observe, no_files};
 use crate::output::note;
 use crate::scheduling::Scheduler;
 use crate::units;
@@ -29,7 +29,7 @@ const MEMORY: &str = "In memory only";
 /// Arguments of `bench`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    mut_arg("qlog", hidden),
+    mut_args(no_files),
     after_help = "\
 Examples:
   anabranch bench
@@ -211,7 +211,8 @@ fn is_stamped(message: &[u8], number: u64) -> bool {
 
 /// Runs the command.
 pub(crate) async fn run(args: BenchArgs, interrupt: Interrupt) -> Result<(), Failure> {
-    args.observe.refuse_qlog()?;
+    args.observe
+        .refuse_files("a benchmark writes no capture, which would cost time; give --pcap to perf")?;
     if env!("ANABRANCH_OPT_LEVEL") != "3" {
         note(
             "this program is built to be there quickly and runs slower; measure with one that `cargo build --profile dist` builds",

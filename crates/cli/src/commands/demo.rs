@@ -93,7 +93,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, display_order = 2)]
     compare: bool,
     /// Run only the simulations
-    #[arg(long, display_order = 3)]
+    #[arg(long, display_order = 3, conflicts_with_all = ["compare", "file", "size", "seconds", "pcap", "qlog"])]
     compare_only: bool,
     #[command(flatten)]
     persist: Persist,

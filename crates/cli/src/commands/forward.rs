@@ -121,12 +121,8 @@ impl Common {
     }
 
     fn refuse_records(&self) -> Result<(), Failure> {
-        if self.observe.pcap.is_some() {
-            return Err(Failure::new(
-                "--pcap: this command writes no captures, because it sets up associations again and again",
-            ));
-        }
-        self.observe.refuse_qlog()
+        self.observe
+            .refuse_files("this command writes no captures, because it sets up associations again and again")
     }
 
     /// Tells the user which options changed that take effect only at the next start: those of both sides, and `own` ones.

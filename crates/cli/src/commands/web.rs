@@ -91,6 +91,8 @@ fn parse_visit(text: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub(crate) async fn run(args: WebArgs, interrupt: Interrupt) -> Result<(), Failure> {
+    args.observe
+        .refuse_files("this command writes no capture; run Wireshark or tcpdump, or give --pcap to demo, listen, send, ping or perf")?;
     let output = args.observe.output();
     output::serve(output)?;
     let begun = Instant::now();
