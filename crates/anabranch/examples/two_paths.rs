@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anabranch::{Config, Endpoint, Event, LinkConfig};
+use anabranch::{Endpoint, Event, LinkConfig};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -12,21 +12,14 @@ const MESSAGES: u32 = 200;
 
 /// An endpoint with two addresses, which it tells to its peers.
 async fn endpoint(hosts: [&str; 2], link: &LinkConfig) -> Result<Endpoint> {
-    let mut config = Config::default();
-    config.local_addresses = hosts
-        .iter()
-        .map(|host| host.parse())
-        .collect::<std::result::Result<_, _>>()?;
     let mut builder = Endpoint::builder();
-    for address in &config.local_addresses {
-        builder = builder.path_link(*address, link.clone(), 1);
+    let mut locals = Vec::new();
+    for host in hosts {
+        let address = host.parse()?;
+        builder = builder.path_link(address, link.clone(), 1);
+        locals.push(SocketAddr::new(address, 0));
     }
-    let addresses: Vec<_> = config
-        .local_addresses
-        .iter()
-        .map(|ip| SocketAddr::new(*ip, 0))
-        .collect();
-    Ok(builder.config(config).bind_all(&addresses)?)
+    Ok(builder.bind_all(&locals)?)
 }
 
 #[tokio::main]

@@ -333,11 +333,15 @@ impl EndpointBuilder {
     /// address, because SCTP over UDP has one port (RFC 6951 §4.1). IPv4 and IPv6 addresses may be mixed; together with
     /// IPv4 addresses, `[::]` is IPv6 only. Must be called within a tokio runtime.
     ///
-    /// To announce the addresses to peers, list them in `Config::local_addresses` too.
+    /// Peers are told of these addresses, unless one is unspecified or `Config::local_addresses` lists others.
     ///
     /// # Errors
     /// See [`BindError`]. An empty list gives [`BindError::Resolve`].
     pub fn bind_all(mut self, locals: &[SocketAddr]) -> Result<Endpoint, BindError> {
+        let known = locals.iter().all(|local| !local.ip().is_unspecified());
+        if known && locals.len() > 1 && self.config.local_addresses.is_empty() {
+            self.config.local_addresses = locals.iter().map(SocketAddr::ip).collect();
+        }
         self.prepare(locals.len())?;
         let sockets = self.open_all(locals)?;
         let interfaces = self.watched_interfaces(locals)?;

@@ -97,6 +97,24 @@ fn three_paths_come_and_go_with_eca() {
     paths_come_and_go("eca over loopback", 2, MultipathMode::Eca);
 }
 
+/// Addresses are said once: where they are bound.
+#[test]
+fn the_peer_is_told_of_bound_addresses() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let _inside = runtime.enter();
+    let [client, server] = [0, 1].map(|side| {
+        let locals: Vec<_> = addresses(4, side)
+            .into_iter()
+            .map(|address| SocketAddr::new(address, 0))
+            .collect();
+        Endpoint::builder().bind_all(&locals).expect("bind")
+    });
+    server.listen_on_port(PORT).expect("listen");
+    let connect = client.connect_to_port(server.local_addr(), PORT);
+    let association = runtime.block_on(connect).expect("connect");
+    wait_for_paths(&association, 3);
+}
+
 /// Each path to an address of the peer leaves from the local address that is paired with it, however many leading bits they
 /// share. Without pairs, every local address has a path.
 #[test]

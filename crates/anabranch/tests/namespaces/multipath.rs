@@ -25,13 +25,10 @@ fn address(index: usize, side: u8) -> IpAddr {
 }
 
 fn endpoint(mode: MultipathMode, side: u8, shape: impl Fn(EndpointBuilder) -> EndpointBuilder) -> Endpoint {
-    let addresses: Vec<IpAddr> = (0..LINKS.len()).map(|index| address(index, side)).collect();
     let mut config = Config::default();
-    config.local_addresses = addresses.clone();
     config.multipath.mode = mode;
-    let locals: Vec<_> = addresses
-        .iter()
-        .map(|address| SocketAddr::new(*address, UDP_PORT))
+    let locals: Vec<_> = (0..LINKS.len())
+        .map(|index| SocketAddr::new(address(index, side), UDP_PORT))
         .collect();
     let builder = shape(Endpoint::builder().config(config));
     builder.bind_all(&locals).expect("bind")
