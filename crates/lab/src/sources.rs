@@ -17,16 +17,18 @@ impl Digest {
         }
     }
 
-    /// Adds the lines of code. Comments on lines of their own, indentation and empty lines have no effect on numbers.
+    /// Adds the lines of code. Comments on lines of their own, indentation, empty lines and the tests at the end of a file have no effect on
+    /// numbers.
     fn add_text(&mut self, text: &str) {
-        let lines = text.lines().map(str::trim);
+        let code = text.split("\n#[cfg(test)]\nmod tests {").next();
+        let lines = code.unwrap_or(text).lines().map(str::trim);
         for line in lines.filter(|line| !line.is_empty() && !line.starts_with("//")) {
             self.update(line.as_bytes());
             self.update(b"\n");
         }
     }
 
-    /// Adds the `.rs` files below a directory, in the order of their paths.
+    /// Adds the `.rs` files below a directory, in the order of their paths, without files of tests alone.
     pub(crate) fn add_directory(&mut self, directory: &Path) -> io::Result<()> {
         let entries = fs::read_dir(directory)?.map(|entry| Ok(entry?.path()));
         let mut paths: Vec<PathBuf> = entries.collect::<io::Result<_>>()?;
@@ -34,7 +36,9 @@ impl Digest {
         for path in paths {
             if path.is_dir() {
                 self.add_directory(&path)?;
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            } else if path.extension().is_some_and(|extension| extension == "rs")
+                && !path.ends_with("tests.rs")
+            {
                 self.add_text(&fs::read_to_string(path)?);
             }
         }
@@ -66,6 +70,8 @@ mod tests {
         );
         assert_ne!(digest(code), digest(&code.replace("    2", "    3")));
         assert_ne!(digest("ab\nc"), digest("a\nbc"));
+        let test = "\n#[cfg(test)]\nmod tests {\n    use super::*;\n}\n";
+        assert_eq!(digest(code), digest(&format!("{code}{test}")));
     }
 
     /// The build script's digest is the one of the sources that this test was built from.

@@ -198,7 +198,8 @@ pub enum SchedulerKind {
     RoundRobin,
     /// Streams with data send in turn, a packet each: the new data of a packet belongs to one stream (RFC 8260 §3.3).
     RoundRobinPerPacket,
-    /// The stream of the most urgent priority class sends; streams of equal priority send in turn (RFC 8260 §3.4). The default: all streams
+    /// The stream of the most urgent priority class sends (RFC 8260 §3.4); of streams of equal priority the one whose first message has the
+    /// earliest deadline ([`crate::SendOptions::deadline`]). Streams without deadlines come after those, in turn. The default: all streams
     /// have equal priority until [`crate::Association::set_stream_priority`].
     #[default]
     Priority,

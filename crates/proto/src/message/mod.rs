@@ -76,7 +76,8 @@ pub struct SendOptions {
     /// How long after `send` the message is of use to the peer's application. A message with a deadline is worthless afterwards: it is neither
     /// sent nor retransmitted then, and the association sends as many copies of it as are needed that 99.9 % arrive in time, judging by
     /// the losses of its path in the last seconds: none on a path without losses, and none where a retransmission is in time. Replaces
-    /// [`reliability`](field@SendOptions::reliability) and [`early_copies`](field@SendOptions::early_copies), with the same needs. The peer is
+    /// [`reliability`](field@SendOptions::reliability) and [`early_copies`](field@SendOptions::early_copies), with the same needs. Of streams
+    /// of equal priority, the one whose first message has the earliest deadline sends first ([`crate::SchedulerKind::Priority`]). The peer is
     /// asked for acknowledgements at once (the I bit, RFC 7053). `None`, the default: the message is never worthless.
     pub deadline: Option<Duration>,
     /// Whether and when the message may be abandoned. Default [`Reliability::Reliable`].

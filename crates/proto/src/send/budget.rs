@@ -90,15 +90,16 @@ impl Budget {
         let counted = if self.beyond > 0 || self.fits_all_shares(len) {
             len
         } else {
-            self.counted_of(stream, class, len)
+            self.admit(stream, class, len)
         };
         self.bytes[class] += counted;
         self.all_bytes += counted;
         self.items += 1;
     }
 
-    /// How many bytes of a message of `len` bytes count, which may be the one long message.
-    fn counted_of(&mut self, stream: StreamId, class: usize, len: usize) -> usize {
+    /// Accepts a message of `len` bytes, which becomes the one long message if there is too little memory for it. Returns how many of its bytes
+    /// count.
+    fn admit(&mut self, stream: StreamId, class: usize, len: usize) -> usize {
         let free = self.free_for(class);
         if len.saturating_add(CHUNK_MEMORY) > free {
             self.beyond = len - len.min(free / 2);

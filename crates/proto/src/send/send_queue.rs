@@ -224,7 +224,11 @@ impl SendQueue {
             .hold
             .as_mut()
             .is_some_and(|hold| hold.takes(stream, state.held, &state.messages));
+        let has_due = message.due().is_some();
         state.push(message, size, &mut self.spare);
+        if has_due || self.scheduler.has_dues() {
+            self.scheduler.set_due(stream, state.due());
+        }
         if !held {
             self.scheduler.on_message(stream, next_message);
         }
@@ -360,6 +364,9 @@ impl SendQueue {
             stream.messages.pop_front();
             self.messages -= 1;
             stream.on_message_left(&mut self.spare);
+            if self.scheduler.has_dues() {
+                self.scheduler.set_due(id, stream.due());
+            }
         }
         self.locked = Some(id).filter(|_| !ending && !interleaves);
         let accepted = Accepted {
@@ -498,6 +505,9 @@ impl SendQueue {
             self.low.push(id);
         }
         stream.on_message_left(&mut self.spare);
+        if self.scheduler.has_dues() {
+            self.scheduler.set_due(id, stream.due());
+        }
         if !message.complete {
             stream.dropping = Some(message.id);
         }
@@ -685,7 +695,33 @@ impl SendQueue {
 
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
+
     use super::*;
+
+    #[test]
+    fn the_deadline_of_the_first_message_counts() {
+        let mut queue = SendQueue::new(3, SchedulerKind::Priority);
+        let now = Timestamp::ZERO;
+        let push = |queue: &mut SendQueue, stream, millis| {
+            let options = SendOptions::default().deadline(Duration::from_millis(millis));
+            let message = Bytes::from_static(b"urgent");
+            let pushed = queue.push(now, StreamId(stream), message, &options, false, true);
+            pushed.expect("there is room")
+        };
+        push(&mut queue, 0, 10);
+        push(&mut queue, 0, 500);
+        push(&mut queue, 1, 100);
+        let dropped = push(&mut queue, 2, 50);
+        push(&mut queue, 2, 200);
+        queue.drop_message(StreamId(2), dropped);
+        let streams = core::iter::from_fn(|| {
+            let len = queue.peek(1000)?;
+            queue.take(now, len)
+        });
+        let streams: Vec<u16> = streams.map(|fragment| fragment.stream.0).collect();
+        assert_eq!(streams, [0, 1, 2, 0]);
+    }
 
     #[test]
     fn an_urgent_message_lends_its_class_to_the_one_before_it() {

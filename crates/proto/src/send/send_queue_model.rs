@@ -2,7 +2,8 @@
 //!
 //! With every scheduler: a fragment leaves while there is one that may leave; messages of a stream leave in order, with consecutive
 //! sequence numbers; without interleaving no other message's fragment comes between the fragments of a message; the queue becomes empty.
-//! With priorities: no data of a class leaves while a more urgent class has data, and the streams of a class send in turn, across packets.
+//! With priorities: no data of a class leaves while a more urgent class has data, and the streams of a class send in the order of their first
+//! messages' deadlines; those with equal deadlines or none send in turn, across packets.
 //! With weights: streams that always have data send bytes in proportion to their weights.
 
 use core::num::NonZeroU16;
@@ -45,7 +46,18 @@ struct Waiting {
     begun: bool,
     ordered: bool,
     path: Option<PathId>,
-    deadline: Option<Timestamp>,
+    /// When it expires.
+    until: Option<Timestamp>,
+    /// The same if it was given a deadline, not a lifetime.
+    due: Option<Timestamp>,
+}
+
+/// How long a message is of use.
+#[derive(Clone, Copy)]
+enum Use {
+    Always,
+    Lifetime(Duration),
+    Deadline(Duration),
 }
 
 impl Waiting {
@@ -114,6 +126,12 @@ impl Model {
         }
     }
 
+    /// The deadline of a line's first message; the last point in time if it has none.
+    fn due(&self, line: usize) -> Timestamp {
+        let first = self.lines[line].messages.front();
+        first.and_then(|message| message.due).unwrap_or(Timestamp::MAX)
+    }
+
     fn shares(&self) -> bool {
         matches!(self.kind, FairBandwidth | WeightedFairQueueing)
     }
@@ -143,10 +161,16 @@ impl Model {
             .for_each(|other| other.sent_beside[line] = 0);
     }
 
-    fn push(&mut self, line: usize, len: usize, part: bool, end: bool, lifetime: Option<Duration>) {
+    fn push(&mut self, line: usize, len: usize, part: bool, end: bool, of_use: Use) {
+        let (lifetime, deadline) = match of_use {
+            Use::Always => (None, None),
+            Use::Lifetime(lifetime) => (Some(lifetime), None),
+            Use::Deadline(deadline) => (None, Some(deadline)),
+        };
         let options = SendOptions {
             unordered: len.is_multiple_of(7),
             reliability: lifetime.map_or(Reliability::Reliable, Reliability::Lifetime),
+            deadline,
             path: len.is_multiple_of(5).then_some(PathId(1)),
             ..SendOptions::default()
         };
@@ -182,7 +206,8 @@ impl Model {
             begun: false,
             ordered: !options.unordered,
             path: options.path,
-            deadline: lifetime.map(|lifetime| self.now + lifetime),
+            until: lifetime.or(deadline).map(|time| self.now + time),
+            due: deadline.map(|deadline| self.now + deadline),
         });
         if !self.lines[line].parked {
             self.enter(line);
@@ -213,6 +238,10 @@ impl Model {
             };
             let class = candidates.iter().map(|line| self.class(*line)).min()?;
             candidates.retain(|line| self.class(*line) == class);
+            if self.kind == Priority {
+                let due = candidates.iter().map(|line| self.due(*line)).min()?;
+                candidates.retain(|line| self.due(*line) == due);
+            }
             if self.shares() {
                 return Some(candidates);
             }
@@ -290,8 +319,8 @@ impl Model {
         );
         assert!(
             message
-                .deadline
-                .is_none_or(|deadline| deadline >= self.now || message.begun)
+                .until
+                .is_none_or(|until| until >= self.now || message.begun)
         );
         message.begun = true;
         let len = fragment.payload.len();
@@ -352,6 +381,7 @@ impl Model {
     fn note_dropped(&mut self, unsent: UnsentMessage) {
         let of_it = |id: &u16| StreamId(*id) == unsent.stream;
         let line = STREAMS.iter().position(of_it).expect("it is one of them");
+        let due = self.due(line);
         let state = &mut self.lines[line];
         let at = state
             .messages
@@ -373,6 +403,8 @@ impl Model {
             self.leave(line);
         } else if parked {
             self.enter(line);
+        } else if self.kind == Priority && self.due(line) != due {
+            self.go_to_the_end(line);
         }
     }
 
@@ -395,7 +427,7 @@ impl Model {
             self.note_dropped(unsent);
         }
         let now = self.now;
-        let late = |message: &Waiting| message.deadline.is_some_and(|deadline| deadline < now);
+        let late = |message: &Waiting| message.until.is_some_and(|until| until < now);
         let mut all = self.lines.iter().flat_map(|line| &line.messages);
         assert!(!all.any(|message| late(message) && !message.begun));
     }
@@ -469,7 +501,7 @@ impl Model {
     /// Everything that can leave does so, in exactly the necessary number of fragments.
     fn finish(&mut self) {
         for line in 0..STREAMS.len() {
-            self.push(line, 1, true, true, None);
+            self.push(line, 1, true, true, Use::Always);
         }
         self.expire(false);
         let all = self.lines.iter().flat_map(|line| &line.messages);
@@ -501,14 +533,20 @@ pub(crate) fn run(mut commands: Commands<'_>) {
         model.expire(false);
         let line = usize::from(commands.u8()) % STREAMS.len();
         match command {
-            0..4 => model.push(line, 1 + 8 * usize::from(commands.u8()), false, true, None),
+            0..4 => model.push(line, 1 + 8 * usize::from(commands.u8()), false, true, Use::Always),
             4 => {
-                let lifetime = Duration::from_millis(commands.u8().into());
-                model.push(line, LARGEST / 2, false, true, Some(lifetime));
+                let bits = commands.u8();
+                let time = Duration::from_millis((bits / 2).into());
+                let of_use = if bits & 1 == 0 {
+                    Use::Lifetime(time)
+                } else {
+                    Use::Deadline(time)
+                };
+                model.push(line, LARGEST / 2, false, true, of_use);
             }
             5 => {
                 let bits = commands.u8();
-                model.push(line, 1 + usize::from(bits) * 4, true, bits & 1 == 1, None);
+                model.push(line, 1 + usize::from(bits) * 4, true, bits & 1 == 1, Use::Always);
             }
             6..11 => {
                 for _ in 0..=commands.u8() % 8 {

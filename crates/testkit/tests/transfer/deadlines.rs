@@ -263,6 +263,44 @@ fn streams_without_deadlines_come_after_those_with_deadlines() {
     assert_eq!(priorities(association), [0, 0, 0, 0]);
 }
 
+/// Two streams with messages of many chunks, given at the same time. If the streams took turns, both messages would be complete at about the
+/// same time, and the urgent one would be late.
+#[test]
+fn the_earliest_deadline_is_sent_first() {
+    let link: LinkConfig = "rate=4mbit,delay=20ms,queue=100kb".parse().expect("a link");
+    let mut pair = Setup::new(1).captured(false).path(link).connect();
+    let kinds = [
+        (StreamId(0), 40 << 10, 300 * MS),
+        (StreamId(1), 20 << 10, 90 * MS),
+    ];
+    let (mut sent, mut in_time) = (0, [0; 2]);
+    for tick in 0..80 {
+        let now = pair.now();
+        for (stream, size, deadline) in kinds {
+            let options = SendOptions::default().deadline(deadline);
+            let stamp = now.0.to_be_bytes().repeat(size / 8);
+            let association = pair.association_mut(Side::A);
+            let queued = association.send(now, stream, stamp.into(), options);
+            queued.expect("there is room");
+        }
+        pair.run_ms(250);
+        // The first messages find the rate of the link.
+        let counts = tick >= 20;
+        sent += u32::from(counts);
+        for message in pair.messages(Side::Z).into_iter().filter(|_| counts) {
+            let stamp = message.bytes[..8].try_into().expect("eight bytes");
+            let at = Timestamp(u64::from_be_bytes(stamp));
+            let place = usize::from(message.stream.0);
+            in_time[place] += u32::from(message.at.saturating_duration_since(at) <= kinds[place].2);
+        }
+    }
+    println!("{in_time:?} of {sent} in time");
+    assert!(
+        in_time.iter().all(|count| *count + 2 >= sent),
+        "{in_time:?} of {sent}"
+    );
+}
+
 /// A file in the same association: the time that messages of a game wait for it.
 #[test]
 fn a_file_delays_no_deadline() {

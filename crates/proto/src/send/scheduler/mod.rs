@@ -15,6 +15,7 @@ use anabranch_wire::StreamId;
 
 use crate::config::SchedulerKind;
 use crate::message::MessageId;
+use crate::time::Timestamp;
 pub(super) use accepted::Accepted;
 use arrivals::Arrivals;
 use settings::Settings;
@@ -191,6 +192,19 @@ impl StreamScheduler {
     ) {
         self.settings.put_first(stream);
         self.set_kind(self.kind, waiting);
+    }
+
+    /// Whether a message ever had a deadline: until then no call of [`StreamScheduler::set_due`] is needed.
+    #[inline(always)]
+    pub(super) fn has_dues(&self) -> bool {
+        self.settings.has_dues()
+    }
+
+    /// The deadline of the stream's first message, for which streams of equal priority send in the order of their deadlines.
+    pub(super) fn set_due(&mut self, stream: StreamId, due: Option<Timestamp>) {
+        if self.settings.set_due(stream, due) && self.kind == SchedulerKind::Priority {
+            self.on_change(stream);
+        }
     }
 
     pub(super) fn set_weight(&mut self, stream: StreamId, weight: NonZeroU16) {

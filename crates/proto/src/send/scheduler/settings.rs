@@ -1,4 +1,5 @@
-//! The settings of each stream: its priority (RFC 8260 §3.4) and its weight (§3.6).
+//! The properties of each stream that decide when it sends: its priority (RFC 8260 §3.4), its weight (§3.6), and the deadline of its first
+//! message.
 
 use core::num::NonZeroU16;
 use std::collections::BTreeMap;
@@ -6,6 +7,7 @@ use std::collections::BTreeMap;
 use anabranch_wire::StreamId;
 
 use crate::paged::Paged;
+use crate::time::Timestamp;
 
 /// The priority of a stream that was given none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -19,7 +21,7 @@ enum Unset {
     Number,
 }
 
-/// Priorities and weights. Streams with default settings take no memory.
+/// Priorities, weights and deadlines. Streams with default settings, and without deadlines, take no memory.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     unset: Unset,
@@ -27,6 +29,9 @@ pub(super) struct Settings {
     /// How many streams were given each priority.
     classes: BTreeMap<u16, usize>,
     weights: Paged<Option<NonZeroU16>>,
+    dues: Paged<Option<Timestamp>>,
+    /// Whether a message ever had a deadline.
+    has_dues: bool,
 }
 
 impl Settings {
@@ -57,6 +62,22 @@ impl Settings {
             .copied()
             .flatten()
             .map_or(1, NonZeroU16::get)
+    }
+
+    #[inline(always)]
+    pub(super) fn has_dues(&self) -> bool {
+        self.has_dues
+    }
+
+    /// The deadline of the stream's first message; [`Timestamp::MAX`] if it has none.
+    pub(super) fn due(&self, stream: StreamId) -> Timestamp {
+        self.dues.at(stream).copied().flatten().unwrap_or(Timestamp::MAX)
+    }
+
+    /// Returns whether the deadline is another one.
+    pub(super) fn set_due(&mut self, stream: StreamId, due: Option<Timestamp>) -> bool {
+        self.has_dues = true;
+        core::mem::replace(self.dues.touch(stream), due) != due
     }
 
     pub(super) fn set_priority(&mut self, stream: StreamId, priority: u16) {

@@ -4,7 +4,7 @@
 //! | scheduler | key of the ring |
 //! | --- | --- |
 //! | round robin, round robin per packet | one ring |
-//! | priority | the stream's priority |
+//! | priority | the stream's priority, then the deadline of its first message |
 //! | fair bandwidth, weighted fair queueing | the stream's virtual time |
 //!
 //! A stream's *virtual time* is the number of bytes that it has sent, divided by its weight (start-time fair queueing: Goyal, Vin and
@@ -63,7 +63,10 @@ impl Turns {
             SchedulerKind::FirstComeFirstServed
             | SchedulerKind::RoundRobin
             | SchedulerKind::RoundRobinPerPacket => return 0,
-            SchedulerKind::Priority => return Key::from(settings.priority(stream)),
+            SchedulerKind::Priority => {
+                let due = settings.due(stream).0;
+                return Key::from(settings.priority(stream)) << u64::BITS | Key::from(due);
+            }
             SchedulerKind::FairBandwidth => 1,
             SchedulerKind::WeightedFairQueueing => settings.weight(stream),
         };
@@ -167,7 +170,7 @@ impl Turns {
         }
     }
 
-    /// The stream's priority or weight was changed.
+    /// The stream's priority, weight or deadline was changed.
     pub(super) fn on_change(&mut self, stream: StreamId, settings: &Settings) {
         self.go_to_the_end(stream, settings);
     }

@@ -32,6 +32,11 @@ impl OutboundStream {
         self.messages.back().is_some_and(|message| !message.complete)
     }
 
+    /// The deadline of the first message, if it has one.
+    pub(super) fn due(&self) -> Option<Timestamp> {
+        self.messages.front().and_then(Message::due)
+    }
+
     /// Queues a message of `size` bytes.
     pub(super) fn push(&mut self, message: Message, size: usize, spare: &mut Spare) {
         if self.messages.capacity() == 0 {

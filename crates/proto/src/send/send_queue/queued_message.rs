@@ -65,6 +65,15 @@ impl Message {
         }
     }
 
+    /// Its deadline, if it was given one. A lifetime (RFC 3758) is no deadline.
+    #[inline]
+    pub(super) fn due(&self) -> Option<Timestamp> {
+        match (self.persistence, self.haste.copies) {
+            (Persistence::Until(due), Copies::ForDeadline(_)) => Some(due),
+            _ => None,
+        }
+    }
+
     pub(super) fn size(&self) -> usize {
         let rest = self.rest.iter().flat_map(|rest| &rest.0);
         self.first.len() + rest.map(Bytes::len).sum::<usize>()
