@@ -224,9 +224,8 @@ impl SendQueue {
             .hold
             .as_mut()
             .is_some_and(|hold| hold.takes(stream, state.held, &state.messages));
-        let has_due = message.due().is_some();
         state.push(message, size, &mut self.spare);
-        if has_due || self.scheduler.has_dues() {
+        if options.deadline.is_some() || self.scheduler.has_dues() {
             self.scheduler.set_due(stream, state.due());
         }
         if !held {
@@ -381,7 +380,11 @@ impl SendQueue {
         };
         self.scheduler.accept(id, accepted);
         // A message that has begun is not abandoned for others any more. It may still expire until all of it was sent.
-        let leaves = matches!(fragment.persistence, Persistence::Priority(_)) && beginning || ending;
+        let leaves = match fragment.persistence {
+            Persistence::Reliable => false,
+            Persistence::Priority(_) => beginning || ending,
+            Persistence::Until(_) | Persistence::Retransmissions(_) => ending,
+        };
         if leaves {
             self.note_persistence(fragment.persistence, id_of_it, id, false);
         }

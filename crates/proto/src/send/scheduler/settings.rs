@@ -70,8 +70,11 @@ impl Settings {
     }
 
     /// The deadline of the stream's first message; [`Timestamp::MAX`] if it has none.
+    #[inline]
     pub(super) fn due(&self, stream: StreamId) -> Timestamp {
-        self.dues.at(stream).copied().flatten().unwrap_or(Timestamp::MAX)
+        let dues = Some(&self.dues).filter(|_| self.has_dues);
+        let due = dues.and_then(|dues| *dues.at(stream)?);
+        due.unwrap_or(Timestamp::MAX)
     }
 
     /// Returns whether the deadline is another one.
