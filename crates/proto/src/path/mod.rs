@@ -245,9 +245,7 @@ impl Path {
             self.copies.push(now, tsn, after, size);
             after
         };
-        if let Some(pace) = self.control.pace() {
-            self.gates.pacer.on_sent(now, size, &pace);
-        }
+        self.gates.pacer.on_sent(now, size, || self.control.pace());
         after
     }
 
@@ -371,9 +369,7 @@ impl Path {
 
     /// Records a packet of `bytes` for the pacer and for delivery rates.
     fn note_packet(&mut self, now: Timestamp, bytes: usize) {
-        if let Some(pace) = self.control.pace() {
-            self.gates.pacer.on_sent(now, bytes, &pace);
-        }
+        self.gates.pacer.on_sent(now, bytes, || self.control.pace());
         if let Some(rate) = &mut self.rate {
             rate.on_sent(now, self.flight.packet(), bytes, self.flight.bytes());
         }
