@@ -62,9 +62,14 @@ fn trust(fingerprints: Option<Vec<String>>) -> Result<Trust, Failure> {
     Ok(Trust::Fingerprints(parsed.collect::<Result<_, _>>()?))
 }
 
+fn parsed(text: &str) -> Result<LinkConfig, Failure> {
+    text.parse()
+        .map_err(|error: LinkConfigError| Failure::new("SettingError", error.to_string()))
+}
+
 /// Binds an endpoint: an operation that returns it. An empty list of addresses means any address of the host, in the IP version of `remote`.
 #[pyfunction]
-#[pyo3(signature = (addresses, remote, settings, keys, certificate, fingerprints, backlog, max_associations, linger, connect_timeout, link))]
+#[pyo3(signature = (addresses, remote, settings, keys, certificate, fingerprints, backlog, max_associations, linger, connect_timeout, links))]
 #[expect(clippy::too_many_arguments, reason = "one call from one place in Python")]
 pub(crate) fn bind(
     py: Python<'_>,
@@ -78,7 +83,7 @@ pub(crate) fn bind(
     max_associations: Option<usize>,
     linger: Option<f64>,
     connect_timeout: Option<f64>,
-    link: Option<&str>,
+    links: Vec<String>,
 ) -> PyResult<Py<PyAny>> {
     let mut builder = RustEndpoint::builder().config(changed(Config::default(), settings)?);
     if let Some(keys) = keys {
@@ -104,12 +109,7 @@ pub(crate) fn bind(
         };
         builder = builder.connect_timeout(limit);
     }
-    if let Some(link) = link {
-        let link: LinkConfig = link
-            .parse()
-            .map_err(|error: LinkConfigError| Failure::new("SettingError", error.to_string()))?;
-        builder = builder.link(link, 1);
-    }
+    let links: Vec<LinkConfig> = links.iter().map(|text| parsed(text)).collect::<Result<_, _>>()?;
     let bound = async move {
         let mut locals = Vec::with_capacity(addresses.len());
         for address in addresses {
@@ -128,6 +128,14 @@ pub(crate) fn bind(
                 _ => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
             };
             locals.push(any);
+        }
+        match &links[..] {
+            [one] => builder = builder.link(one.clone(), 1),
+            several => {
+                for (seed, (local, link)) in (1..).zip(locals.iter().zip(several)) {
+                    builder = builder.path_link(local.ip(), link.clone(), seed);
+                }
+            }
         }
         builder.bind_all(&locals).map_err(Failure::from)
     };
@@ -150,6 +158,21 @@ impl Endpoint {
 
     fn stop_listening(&self, port: u16) -> PyResult<()> {
         self.endpoint.get()?.stop_listening(port);
+        Ok(())
+    }
+
+    #[pyo3(signature = (link, local_address))]
+    fn set_link(&self, link: &str, local_address: Option<&str>) -> PyResult<()> {
+        let endpoint = self.endpoint.get()?;
+        let settings = parsed(link)?;
+        let has_link = match local_address {
+            None => endpoint.set_link(&settings),
+            Some(local) => endpoint.set_path_link(address(local)?, &settings),
+        };
+        if !has_link {
+            let problem = "this address has no emulated link: give `link` to `bind`, one for each address if only one shall change";
+            return Err(Failure::new("SettingError", problem.to_owned()).into());
+        }
         Ok(())
     }
 

@@ -16,6 +16,7 @@ from typing import cast
 
 import anabranch
 import pytest
+from anabranch._association import _host, _whole
 
 
 @asynccontextmanager
@@ -426,6 +427,46 @@ async def test_an_emulated_link() -> None:
             assert path.srtt is not None and path.srtt > 0.19
     with pytest.raises(anabranch.SettingError, match='link: delay cannot be "often"'):
         await anabranch.bind("127.0.0.1:0", link="delay=often")
+    with pytest.raises(anabranch.SettingError, match="3 links and 1 addresses"):
+        await anabranch.bind("127.0.0.1:0", link=["delay=1ms"] * 3)
+
+
+async def test_each_path_has_its_own_link_and_one_is_cut() -> None:
+    settings = anabranch.Settings(multipath="eca")
+    ours, links = ["127.0.5.1:0", "127.0.5.2:0"], ["rate=10mbit,delay=10ms", "rate=10mbit,delay=60ms"]
+    async with await anabranch.bind("127.0.6.1:0", "127.0.6.2:0", settings=settings) as server:
+        server.listen()
+        async with await anabranch.bind(*ours, settings=settings, link=links) as endpoint:
+            with pytest.raises(anabranch.SettingError, match="no emulated link"):
+                server.set_link("loss=100%")
+            client = await endpoint.connect(server.local_address)
+            association = await server.accept()
+            assert association is not None
+            async with client:
+                while any(path.state != "active" or path.srtt is None for path in client.paths()):
+                    await asyncio.sleep(0.02)
+                for path in client.paths():
+                    assert path.srtt is not None and path.local is not None
+                    assert path.srtt > (0.11 if path.local.startswith("127.0.5.2") else 0.019)
+                endpoint.set_link("loss=100%", "127.0.5.1")
+                stream = client.stream(1, deadline=30.0)
+                assert [await stream.deliver("x") for _ in range(3)] == ["acknowledged"] * 3
+                assert any(path.state != "active" for path in client.paths())
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "whole"),
+    [
+        ("192.0.2.1", "192.0.2.1", "192.0.2.1:9899"),
+        ("192.0.2.1:5", "192.0.2.1", "192.0.2.1:5"),
+        ("2001:db8::1", "2001:db8::1", "[2001:db8::1]:9899"),
+        ("[2001:db8::1]", "2001:db8::1", "[2001:db8::1]:9899"),
+        ("[2001:db8::1]:5", "2001:db8::1", "[2001:db8::1]:5"),
+        ("server.example", "server.example", "server.example:9899"),
+    ],
+)
+def test_the_usual_udp_port_may_be_left_out(address: str, host: str, whole: str) -> None:
+    assert (_host(address), _whole(address)) == (host, whole)
 
 
 async def test_encryption() -> None:
@@ -493,7 +534,7 @@ async def test_errors_have_the_texts_of_the_library() -> None:
         with pytest.raises(anabranch.ListenError, match="port 0"):
             server.endpoint.listen(0)
     with pytest.raises(anabranch.SettingError, match="has no UDP port"):
-        await anabranch.bind("127.0.0.1")
+        await anabranch.bind("127.0.0.1:port")
     with pytest.raises(anabranch.SettingError, match="scheduler cannot be"):
         await anabranch.bind("127.0.0.1:0", settings=anabranch.Settings(scheduler="fast"))  # type: ignore[arg-type]
     with pytest.raises(anabranch.SettingError, match="streams"):

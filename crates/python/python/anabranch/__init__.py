@@ -5,7 +5,7 @@ A client that sends a message which is worth something for 100 ms only::
     import anabranch
 
     async with await anabranch.connect("192.0.2.1:9899") as association:
-        await association.send(1, "at 52.52, 13.41", lifetime=0.1)
+        await association.send(1, "at 52.52, 13.41", deadline=0.1)
 
 `anabranch.lab` runs experiments in simulated networks.
 """

@@ -84,8 +84,9 @@ class Stream(Incoming[Message]):
     async def deliver(self, message: Data) -> Delivery:
         """Sends a message with the options of the handle, and waits for its fate.
 
-        `acknowledged`: the peer has the whole message. `abandoned`: its deadline, lifetime or limit of retransmissions has passed. `failed`:
-        the association ended before. If the task is cancelled, the message may have been accepted.
+        `acknowledged`: the peer has the whole message, perhaps late. `abandoned`: its deadline, lifetime or limit of retransmissions has passed;
+        it may have arrived all the same. `failed`: the association ended before. Raises `ClosedError` if the association has ended, or is
+        shutting down, when it is called. If the task is cancelled, the message may have been accepted.
         """
         await fair()
         return await finish(self._native.deliver(message))
@@ -95,7 +96,8 @@ class Stream(Incoming[Message]):
         return self._native.try_send(message)
 
     async def recv(self) -> Message | None:
-        """The next message of this stream. `None` if the peer reset the stream, or after a graceful shutdown.
+        """The next message of this stream. `None` if the peer reset the stream, or after a graceful shutdown: that it sent all it wanted
+        to send must be in the messages, for example as a length.
 
         If the task is cancelled, no message is lost.
         """
@@ -406,12 +408,16 @@ class Endpoint(Incoming["Association"]):
     async def connect(
         self, remote: str, port: int = DEFAULT_SCTP_PORT, *, local_port: int | None = None, local_address: str | None = None
     ) -> Association:
-        """Sets up an association with SCTP port `port` at `remote`, a text such as "192.0.2.1:9899".
+        """Sets up an association with SCTP port `port` at `remote`, a text such as "192.0.2.1:9899"; the UDP port 9899 may be left out.
 
         A peer that does not answer is an error after 10 s, or after the `connect_timeout` of `bind`. Cancelling aborts the set-up.
         """
-        native = await finish(self._native.connect(remote, port, local_port, local_address))
+        native = await finish(self._native.connect(_whole(remote), port, local_port, local_address))
         return Association(native, self)
+
+    def set_link(self, link: str, local_address: str | None = None) -> None:
+        """Changes the emulated link for later packets, or that of one local address: "loss=100%" cuts it."""
+        self._native.set_link(link, None if local_address is None else _host(local_address))
 
     @property
     def associations(self) -> int:
@@ -437,11 +443,25 @@ class Endpoint(Incoming["Association"]):
 _DEFAULTS = (None, None, None, None, 0, 0, False, None, 0)
 
 
-def _host(address: str) -> str:
+def _parted(address: str) -> tuple[str, int]:
+    """The host and the UDP port, which is `DEFAULT_UDP_PORT` if the address has none."""
     host, colon, port = address.rpartition(":")
-    if not colon or not port.isdecimal():
+    bare = address.removeprefix("[").removesuffix("]")
+    if not colon or ":" in host and not host.endswith("]"):
+        return bare, DEFAULT_UDP_PORT
+    if not port.isdecimal() or int(port) > 65535:
         raise SettingError(f"{address!r} has no UDP port: write it as 192.0.2.1:{DEFAULT_UDP_PORT} or [2001:db8::1]:{DEFAULT_UDP_PORT}")
-    return host.removeprefix("[").removesuffix("]")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _host(address: str) -> str:
+    return _parted(address)[0]
+
+
+def _whole(address: str) -> str:
+    """The address with its UDP port."""
+    host, port = _parted(address)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def _bind(
@@ -455,7 +475,7 @@ async def _bind(
     max_associations: int | None = None,
     linger: Time | None = None,
     connect_timeout: Time | None = None,
-    link: str | None = None,
+    link: str | Sequence[str] | None = None,
 ) -> Endpoint:
     if fingerprints is not None and certificate is None:
         raise SettingError("fingerprints without a certificate: give both, or the endpoint does not encrypt")
@@ -469,9 +489,11 @@ async def _bind(
     known = None if fingerprints is None else list(fingerprints)
     lingers = seconds("linger", linger)
     limit = seconds("connect_timeout", connect_timeout)
-    begun = _native.bind(
-        list(addresses), remote, changed, keys, certificate, known, backlog, max_associations, lingers, limit, link
-    )
+    links = [link] if isinstance(link, str) else list(link or ())
+    if len(links) > 1 and len(links) != len(addresses):
+        raise SettingError(f"{len(links)} links and {len(addresses)} addresses: give one link, or one for each address")
+    whole = [_whole(address) for address in addresses]
+    begun = _native.bind(whole, remote, changed, keys, certificate, known, backlog, max_associations, lingers, limit, links)
     return Endpoint(await finish(begun))
 
 
@@ -485,19 +507,18 @@ async def bind(
     max_associations: int | None = None,
     linger: Time | None = None,
     connect_timeout: Time | None = None,
-    link: str | None = None,
+    link: str | Sequence[str] | None = None,
 ) -> Endpoint:
-    """Binds an endpoint to an address and UDP port such as "0.0.0.0:9899"; port 0 means any free port.
+    """Binds an endpoint to an address and UDP port such as "0.0.0.0:9899"; port 0 means any free port. Without a port it is 9899.
 
     Several addresses are several paths: peers learn all of them. `keys` encrypt the packets of every path, and accept only the peers whose
     public keys they name. A certificate encrypts with DTLS, on one path, and `fingerprints` are those of the peers that are accepted, by
     default all. `connect_timeout`, by default 10 s, limits `Endpoint.connect`. `link` emulates a
-    link in front of the sockets, for both directions, such as "rate=10mbit,delay=20ms,loss=1%".
+    link in front of the sockets, for both directions, such as "rate=10mbit,delay=20ms,loss=1%". All addresses share it; with a list, each
+    address has a link of its own. `Endpoint.set_link` changes it. In each run, the same packets are lost.
     """
     if not addresses:
         raise SettingError('give an address, such as "0.0.0.0:9899"')
-    for address in addresses:
-        _host(address)
     return await _bind(
         addresses, None, settings, keys, certificate, fingerprints, backlog, max_associations, linger, connect_timeout, link
     )
@@ -533,7 +554,10 @@ async def connect(
     fingerprints: Sequence[str] | None = None,
     link: str | None = None,
 ) -> Association:
-    """Sets up an association with SCTP port `port` at `remote`, a text such as "192.0.2.1:9899", from an endpoint of its own."""
-    _host(remote)
+    """Sets up an association with SCTP port `port` at `remote`, a text such as "192.0.2.1:9899", from an endpoint of its own.
+
+    The UDP port 9899 may be left out.
+    """
+    remote = _whole(remote)
     endpoint = await _bind((), remote, settings, keys, certificate, fingerprints, link=link)
     return await endpoint.connect(remote, port)

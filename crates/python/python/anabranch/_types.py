@@ -109,7 +109,7 @@ class Settings:
     max_init_retransmits: int | None = None
     #: The time limit of a shutdown without progress (T5-shutdown-guard). Default 5 s.
     shutdown_guard: Time | None = None
-    #: An association without messages for this time is shut down; `math.inf` means never.
+    #: An association in which neither endpoint sends a message for this time is shut down; `math.inf`, the default, means never.
     idle_timeout: Time | None = None
 
     def changed(self) -> dict[str, Any]:
