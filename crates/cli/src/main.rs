@@ -92,7 +92,7 @@ enum Command {
     Perf(perf::PerfArgs),
     /// Forward UDP and TCP ports of other programs, encrypted, with deadlines and over several paths
     Forward(forward::ForwardArgs),
-    /// Make a key pair for --tls
+    /// Make a key pair for --tls and for forward
     Keygen(keygen::KeygenArgs),
     /// Decrypt a capture of associations with --tls, with the keys that --key-log wrote
     Decrypt(decrypt::DecryptArgs),

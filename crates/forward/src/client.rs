@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anabranch::{Association, AssociationStats};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::counters::{RuleCounters, RuleStats};
@@ -254,14 +255,22 @@ impl Client {
         };
         let session = Session::new(association.clone(), true, rules, &limits);
         *lock(&self.session) = Some(Arc::clone(&session));
-        let accepted = own.iter().zip(&welcome.verdicts).enumerate();
-        let listeners = accepted.filter_map(|(number, (own, verdict))| {
-            let listener = own.listener.as_ref().filter(|_| verdict.is_ok())?;
-            Some((number as u16, Arc::clone(listener)))
-        });
-        let listeners: Vec<(u16, Arc<Listener>)> = listeners.collect();
-        // Before the event: whoever hears of it may send.
-        listeners.iter().for_each(|(_, listener)| listener.drop_waiting());
+        let mut listeners = Vec::new();
+        // Dropped with the session, which ends them.
+        let mut refusing = JoinSet::new();
+        for (number, (own, verdict)) in own.iter().zip(&welcome.verdicts).enumerate() {
+            let Some(listener) = own.listener.clone() else {
+                continue;
+            };
+            // Before the event: whoever hears of it may send.
+            own.counters.dropped.add(listener.drop_waiting());
+            if verdict.is_ok() {
+                listeners.push((number as u16, listener));
+            } else {
+                let counters = Arc::clone(&own.counters);
+                refusing.spawn(async move { listener.refuse(&counters).await });
+            }
+        }
         (self.observe)(ClientEvent::Connected {
             association: association.clone(),
             rules: own

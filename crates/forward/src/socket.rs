@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 #[cfg(unix)]
 use tokio::net::{UnixListener, UnixStream};
 
+use crate::counters::RuleCounters;
 use crate::rule::{Listen, Protocol};
 
 #[derive(Debug)]
@@ -175,20 +176,40 @@ impl Listener {
         })
     }
 
-    /// Drops datagrams that arrived while there was no association: they are old.
-    pub(crate) fn drop_waiting(&self) {
+    /// Refuses what programs send, for a rule that the server does not permit.
+    pub(crate) async fn refuse(&self, counters: &RuleCounters) {
+        const PAUSE: Duration = Duration::from_millis(100);
+        loop {
+            let waited = match self {
+                Self::Datagrams(socket) => socket.readable().await,
+                // Dropping the connection resets it.
+                Self::Bytes(listener) => listener.accept().await.map(|_| counters.flows_refused.add(1)),
+            };
+            if waited.is_err() {
+                tokio::time::sleep(PAUSE).await;
+            }
+            counters.dropped.add(self.drop_waiting());
+            tokio::task::consume_budget().await;
+        }
+    }
+
+    /// Drops datagrams that arrived while there was no association, because they are old. Returns their number.
+    pub(crate) fn drop_waiting(&self) -> u64 {
         // The buffer of a socket has fewer.
         const MOST: usize = 100_000;
         let Self::Datagrams(socket) = self else {
-            return;
+            return 0;
         };
         let mut byte = [0];
+        let mut dropped = 0;
         for _ in 0..MOST {
             match socket.try_recv_from(&mut byte) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                _ => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // A datagram that is longer than the buffer is an error on some systems.
+                _ => dropped += 1,
             }
         }
+        dropped
     }
 
     /// Where programs reach it: with port 0, the port that the system chose.

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use anabranch_forward::{Limits, Protocol, Rule};
-use common::{bytes, connect, forward, rule, tcp, udp, until, within};
+use common::{bytes, client, connect, forward, policy, rule, serve, tcp, udp, until, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -77,6 +77,26 @@ async fn a_reset_is_a_reset_in_both_directions() {
     expect_reset(&mut program).await;
     until("both endpoints forget the flows", || {
         client.stats(0).flows == 0 && server.server.clients()[0].rules[0].1.flows == 0
+    })
+    .await;
+}
+
+/// Programs are not left waiting, and the counters tell what became of their data.
+#[tokio::test]
+async fn a_rule_that_the_server_does_not_permit_resets_connections_and_drops_datagrams() {
+    let target = "127.0.0.1:9".parse().unwrap();
+    let rules = [Protocol::Tcp, Protocol::Udp].map(|protocol| rule(protocol, false, target, ""));
+    let server = serve(Limits::default(), policy(&[], &[])).await;
+    let mut client = client(rules.into(), Limits::default(), server.endpoint.local_addr()).await;
+    assert!(client.verdicts().await.iter().all(Result::is_err));
+    let mut program = connect(client.place(0)).await;
+    expect_reset(&mut program).await;
+    let sender = udp().await;
+    for _ in 0..3 {
+        sender.send_to(b"refused", client.place(1)).await.unwrap();
+    }
+    until("they are counted", || {
+        (client.stats(0).flows_refused, client.stats(1).dropped) == (1, 3)
     })
     .await;
 }

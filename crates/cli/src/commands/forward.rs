@@ -71,7 +71,8 @@ struct Common {
     /// This side's private key, a file of `anabranch keygen`
     #[arg(long, help_heading = ENCRYPTION, value_name = "FILE", value_hint = ValueHint::FilePath)]
     key: Option<PathBuf>,
-    /// Read options from this file (TOML), with their long names as keys; options of the command line come on top
+    /// Read options from this file (TOML), with their long names as keys. Options of the command line replace
+    /// its single values, and are added to its lists
     #[arg(long, help_heading = OUTPUT, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config: Option<PathBuf>,
     /// Serve metrics for Prometheus at http://ADDRESS:PORT/metrics

@@ -3,10 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use anabranch::{
-    AcceptedKeys, Association, BindError, DEFAULT_UDP_PORT, Endpoint, PathSource, PathSourceError,
-    TlsSettings,
+    AcceptedKeys, Association, BindError, ConnectError, DEFAULT_UDP_PORT, Endpoint, PathSource,
+    PathSourceError, TlsSettings,
 };
 use anabranch_forward::{Client, ClientEvent, Limits, PORT, Protocol, Rule};
 use clap::{Args, ValueHint};
@@ -22,6 +23,9 @@ use crate::options::no_files;
 use crate::output::{Output, note};
 use crate::path_arg::{self, PathArg};
 use crate::units;
+
+/// The longest time for the answer of a name server.
+const LOOKUP: Duration = Duration::from_secs(5);
 
 const RULES: &str = "Further rules";
 const PEER: &str = "Server and paths";
@@ -211,7 +215,9 @@ impl Route {
             .host
             .strip_prefix('[')
             .and_then(|host| host.strip_suffix(']'));
-        let found = tokio::net::lookup_host((bare.unwrap_or(&self.host), self.udp_port)).await;
+        let found = tokio::net::lookup_host((bare.unwrap_or(&self.host), self.udp_port));
+        let found = tokio::time::timeout(LOOKUP, found).await;
+        let found = found.map_err(|_| format!("{} cannot be resolved: no name server answers", self.host))?;
         let found = found.map_err(|error| format!("{} cannot be resolved: {error}", self.host))?;
         let mut addresses: Vec<SocketAddr> = found.collect();
         // The name of this machine often has an IPv6 address too, and a server on 127.0.0.1 gets no packets for it.
@@ -225,7 +231,13 @@ impl Route {
         };
         let endpoint = self.bind(any).await.map_err(|error| error.to_string())?;
         let association = endpoint.connect_to_port(&addresses[..], PORT).await;
-        association.map_err(|error| error.to_string())
+        association.map_err(|error| match error {
+            ConnectError::TimedOut { remote, .. } => format!(
+                "{remote} does not answer: check that `anabranch forward server` runs there, its address and --udp-port, and that --peer \
+                 has its public key, because it answers nobody else"
+            ),
+            error => error.to_string(),
+        })
     }
 }
 
