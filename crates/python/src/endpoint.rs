@@ -165,15 +165,27 @@ impl Endpoint {
     fn set_link(&self, link: &str, local_address: Option<&str>) -> PyResult<()> {
         let endpoint = self.endpoint.get()?;
         let settings = parsed(link)?;
-        let has_link = match local_address {
-            None => endpoint.set_link(&settings),
-            Some(local) => endpoint.set_path_link(address(local)?, &settings),
+        let locals = endpoint.local_addrs();
+        let chosen = match local_address.map(address).transpose()? {
+            None => locals,
+            Some(local) => locals.into_iter().filter(|one| one.ip() == local).collect(),
         };
-        if !has_link {
-            let problem = "this address has no emulated link: give `link` to `bind`, one for each address if only one shall change";
-            return Err(Failure::new("SettingError", problem.to_owned()).into());
+        let alone = chosen.len() == endpoint.local_addrs().len();
+        let shared = alone && endpoint.set_link(&settings);
+        let own = chosen
+            .iter()
+            .filter(|local| endpoint.set_path_link(local.ip(), &settings));
+        if own.count() > 0 || shared {
+            return Ok(());
         }
-        Ok(())
+        let problem = match local_address {
+            Some(local) if chosen.is_empty() => format!("{local} is not an address of this endpoint"),
+            _ if endpoint.link_stats().is_some() => {
+                "all addresses share one link: leave the address out, or give `bind` a list with a link for each address".to_owned()
+            }
+            _ => "this endpoint has no emulated link: give `link` to `bind`".to_owned(),
+        };
+        Err(Failure::new("SettingError", problem).into())
     }
 
     fn associations(&self) -> PyResult<usize> {

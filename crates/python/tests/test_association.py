@@ -429,6 +429,12 @@ async def test_an_emulated_link() -> None:
         await anabranch.bind("127.0.0.1:0", link="delay=often")
     with pytest.raises(anabranch.SettingError, match="3 links and 1 addresses"):
         await anabranch.bind("127.0.0.1:0", link=["delay=1ms"] * 3)
+    async with await anabranch.bind("127.0.5.3:0", "127.0.5.4:0", link="delay=1ms") as endpoint:
+        endpoint.set_link("delay=2ms")
+        with pytest.raises(anabranch.SettingError, match="all addresses share one link"):
+            endpoint.set_link("delay=2ms", "127.0.5.3")
+        with pytest.raises(anabranch.SettingError, match="is not an address of this endpoint"):
+            endpoint.set_link("delay=2ms", "127.0.5.5")
 
 
 async def test_each_path_has_its_own_link_and_one_is_cut() -> None:

@@ -416,7 +416,10 @@ class Endpoint(Incoming["Association"]):
         return Association(native, self)
 
     def set_link(self, link: str, local_address: str | None = None) -> None:
-        """Changes the emulated link for later packets, or that of one local address: "loss=100%" cuts it."""
+        """Replaces the emulated link of all addresses, or of one, for later packets: "loss=100%" loses all of them.
+
+        One address has a link of its own if `bind` got a list of links.
+        """
         self._native.set_link(link, None if local_address is None else _host(local_address))
 
     @property
@@ -490,7 +493,7 @@ async def _bind(
     lingers = seconds("linger", linger)
     limit = seconds("connect_timeout", connect_timeout)
     links = [link] if isinstance(link, str) else list(link or ())
-    if len(links) > 1 and len(links) != len(addresses):
+    if not isinstance(link, str) and links and len(links) != len(addresses):
         raise SettingError(f"{len(links)} links and {len(addresses)} addresses: give one link, or one for each address")
     whole = [_whole(address) for address in addresses]
     begun = _native.bind(whole, remote, changed, keys, certificate, known, backlog, max_associations, lingers, limit, links)
