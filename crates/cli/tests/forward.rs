@@ -161,7 +161,7 @@ fn a_stranger_is_refused_and_a_wrong_key_is_not_answered() {
     // The second client has the key of another server: its INITs are those of a stranger.
     for (keys, reason) in [
         (["--key", &stranger, "--peer", &server], "refused"),
-        (["--key", &own, "--peer", &other], "does not answer"),
+        (["--key", &own, "--peer", &other], "--peer has its public key"),
     ] {
         let mut client = Side::start_with(&args, &keys);
         let lost = client.event("disconnected");

@@ -21,8 +21,8 @@ use crate::wire::{Hello, MOST_RULES, Message, RuleOffer, VERSION, Welcome};
 
 /// The time for the server to answer a Hello.
 const ANSWER: Duration = Duration::from_secs(10);
-/// The time to set up an association.
-const SET_UP: Duration = Duration::from_secs(10);
+/// The time to set up an association: longer than the limit of an endpoint, whose error says why it failed.
+const SET_UP: Duration = Duration::from_secs(12);
 /// The first and the longest pause between two attempts.
 const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(10)];
 /// If nothing arrives for this time, the client tries a second association.
