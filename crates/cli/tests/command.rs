@@ -247,9 +247,12 @@ fn an_interrupted_demo_says_what_it_did() {
             .spawn()
             .unwrap(),
     );
-    // The first line of progress shows that the messages are being sent.
     let mut progress = BufReader::new(demo.0.stderr.take().unwrap());
     let mut line = String::new();
+    progress.read_line(&mut line).unwrap();
+    assert!(line.contains("connecting over a link with rate=2mbit"), "{line}");
+    // The first line of progress shows that the messages are being sent.
+    line.clear();
     progress.read_line(&mut line).unwrap();
     assert!(line.contains("in time"), "{line}");
     demo.interrupt();

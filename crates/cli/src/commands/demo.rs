@@ -237,6 +237,10 @@ async fn connect(
 async fn carry(args: &DemoArgs, setting: Setting, interrupt: &Interrupt) -> Result<Run, Failure> {
     let file = FileSource::open(args.file.as_deref(), args.size, args.seed)?;
     let scheduler = setting.config.scheduler;
+    if !args.observe.json {
+        // With losses, the set-up may take seconds.
+        note(format!("connecting over a link with {}", args.link));
+    }
     let (sender, receiver) = endpoints(args, setting.config).await?;
     let connecting = connect(args, &sender, &receiver);
     let (outgoing, incoming) = tokio::select! {
