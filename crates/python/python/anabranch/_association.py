@@ -485,8 +485,6 @@ async def _bind(
     if keys is not None and certificate is not None:
         raise SettingError("keys and a certificate: give keys, or for DTLS a certificate")
     changed = (settings or Settings()).changed()
-    if len(addresses) > 1:
-        changed.setdefault("local_addresses", [_host(address) for address in addresses])
     if "local_addresses" in changed:
         changed["local_addresses"] = list(changed["local_addresses"])
     known = None if fingerprints is None else list(fingerprints)

@@ -53,7 +53,7 @@ class Settings:
     low_priority_delay: Time | None = None
     #: Of a million messages with a deadline, how many may be late for want of copies. Default 1,000; 1,000,000 sends no copies.
     late_per_million: int | None = None
-    #: The addresses that peers learn. `bind` with several addresses sets them.
+    #: The addresses that peers learn, if not those of a `bind` with several addresses.
     local_addresses: Sequence[str] | None = None
     #: Whether addresses may be added and removed while an association lasts (RFC 5061): `Association.add_path` needs it at both ends.
     dynamic_addresses: bool | None = None
