@@ -14,6 +14,9 @@ use tokio::net::{UnixListener, UnixStream};
 use crate::counters::RuleCounters;
 use crate::rule::{Listen, Protocol};
 
+/// The pause after an error of `accept`, such as too many open files, which would otherwise come again at once.
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+
 #[derive(Debug)]
 enum Stream {
     Tcp(TcpStream),
@@ -178,7 +181,6 @@ impl Listener {
 
     /// Refuses what programs send, for a rule that the server does not permit.
     pub(crate) async fn refuse(&self, counters: &RuleCounters) {
-        const PAUSE: Duration = Duration::from_millis(100);
         loop {
             let waited = match self {
                 Self::Datagrams(socket) => socket.readable().await,

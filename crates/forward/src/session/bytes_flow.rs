@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anabranch::StreamId;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -15,11 +14,8 @@ use crate::classify::Classifier;
 use crate::lock::{Lock, lock};
 use crate::memory::{Credit, Window};
 use crate::rule::Protocol;
-use crate::socket::{ByteListener, ByteSocket};
+use crate::socket::{ByteListener, ByteSocket, PAUSE};
 use crate::wire::{DATA_HEADER, FlowId, MESSAGE_COST, Message, ResetReason, cost, data_header};
-
-/// The pause after an error of `accept`, such as too many open files, which would otherwise come again at once.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// A message of the peer for the program.
 #[derive(Debug)]
