@@ -33,7 +33,7 @@ pub enum CloseReason {
     StaleCookie,
     /// The shutdown took longer than T5-shutdown-guard (RFC 9260 §9.2): see `Config::shutdown_guard`.
     #[error(
-        "the peer did not acknowledge all data within the time of the shutdown: it must receive its messages, or the shutdown needs more time (`shutdown_guard`)"
+        "the shutdown did not end in time: the peer was silent, or one side had more messages to send; let both sides receive all messages first, or give the shutdown more time (`shutdown_guard`)"
     )]
     ShutdownTimedOut,
     /// An ICMP message that quotes a packet of this association reported that nothing receives SCTP at this address of the peer. The UDP
@@ -44,7 +44,7 @@ pub enum CloseReason {
         remote: SocketAddr,
     },
     /// This endpoint ended the association because its packets could not be protected, or not any more; the text says why.
-    #[error("it is not encrypted: {0}")]
+    #[error("the association cannot be encrypted: {0}")]
     ProtectionFailed(Cow<'static, str>),
     /// The layer below SCTP closed its connection ([`crate::PathError::Closed`]), as DTLS does when the peer closes it.
     #[error("the peer closed the DTLS connection")]

@@ -15,6 +15,11 @@ impl<T> Default for Paged<T> {
 }
 
 impl<T: Default> Paged<T> {
+    /// Whether no page was ever in memory.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The value, if its page is in memory.
     pub(crate) fn at(&self, stream: StreamId) -> Option<&T> {
         let index = usize::from(stream.0);

@@ -30,8 +30,6 @@ pub(super) struct Settings {
     classes: BTreeMap<u16, usize>,
     weights: Paged<Option<NonZeroU16>>,
     dues: Paged<Option<Timestamp>>,
-    /// Whether a message ever had a deadline.
-    has_dues: bool,
 }
 
 impl Settings {
@@ -64,22 +62,21 @@ impl Settings {
             .map_or(1, NonZeroU16::get)
     }
 
+    /// Whether a message ever had a deadline.
     #[inline(always)]
     pub(super) fn has_dues(&self) -> bool {
-        self.has_dues
+        !self.dues.is_empty()
     }
 
     /// The deadline of the stream's first message; [`Timestamp::MAX`] if it has none.
     #[inline]
     pub(super) fn due(&self, stream: StreamId) -> Timestamp {
-        let dues = Some(&self.dues).filter(|_| self.has_dues);
-        let due = dues.and_then(|dues| *dues.at(stream)?);
+        let due = self.dues.at(stream).copied().flatten();
         due.unwrap_or(Timestamp::MAX)
     }
 
     /// Returns whether the deadline is another one.
     pub(super) fn set_due(&mut self, stream: StreamId, due: Option<Timestamp>) -> bool {
-        self.has_dues = true;
         core::mem::replace(self.dues.touch(stream), due) != due
     }
 
