@@ -12,8 +12,8 @@ pub(crate) const LARGE: u8 = 2;
 /// Other connections.
 pub(crate) const BYTES: u8 = 3;
 
-/// The deadline of audio and video whose rule names none.
-pub(crate) const MEDIA_DEADLINE: Duration = Duration::from_millis(300);
+/// The deadline of audio and video whose rule and format name none.
+const MEDIA_DEADLINE: Duration = Duration::from_millis(300);
 /// How long other datagrams may be retransmitted.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(1);
 
@@ -24,10 +24,38 @@ const SMALL_IN_A_ROW: u8 = 16;
 /// Datagrams in a row that must look like RTP.
 const RTP_IN_A_ROW: u8 = 4;
 
+/// A format of audio and video.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Media {
+    Rtp,
+    Srt {
+        /// The latency that its endpoint asked for, if it was read: a packet that comes later is of no use.
+        latency: Option<Duration>,
+    },
+}
+
+impl Media {
+    /// The deadline of a datagram whose rule names none.
+    pub(crate) fn deadline(self) -> Duration {
+        match self {
+            Self::Srt {
+                latency: Some(latency),
+            } => latency,
+            Self::Srt { latency: None } | Self::Rtp => MEDIA_DEADLINE,
+        }
+    }
+
+    /// Whether datagrams arrive in order. A receiver of SRT requests each packet that a later one overtook at once (draft-sharabayko-srt
+    /// §4.8), and on several paths most packets would be sent twice. A receiver of RTP has a buffer for this.
+    pub(crate) fn is_ordered(self) -> bool {
+        matches!(self, Self::Srt { .. })
+    }
+}
+
 /// The judgement about one direction of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Classifier {
-    is_media: bool,
+    media: Option<Media>,
     /// The SSRC and the sequence number of the last datagram, if it looked like RTP.
     rtp: Option<(u32, u16)>,
     rtp_in_a_row: u8,
@@ -38,12 +66,17 @@ pub(crate) struct Classifier {
 impl Classifier {
     /// The class of this datagram and, as far as is known, of those that follow.
     pub(crate) fn judge(&mut self, datagram: &[u8]) -> u8 {
-        self.is_media |= is_srt_handshake(datagram) || self.follows_rtp(datagram);
+        if is_srt_handshake(datagram) {
+            let latency = read_srt_latency(datagram).or(self.srt_latency());
+            self.media = Some(Media::Srt { latency });
+        } else if self.follows_rtp(datagram) && self.media.is_none() {
+            self.media = Some(Media::Rtp);
+        }
         let is_small = self.is_interactive(datagram.len());
-        match (self.is_media, is_small) {
-            (true, _) => MEDIA,
-            (false, true) => SMALL,
-            (false, false) => LARGE,
+        match (self.media, is_small) {
+            (Some(_), _) => MEDIA,
+            (None, true) => SMALL,
+            (None, false) => LARGE,
         }
     }
 
@@ -61,8 +94,15 @@ impl Classifier {
         self.small_left == 0
     }
 
-    pub(crate) fn is_media(self) -> bool {
-        self.is_media
+    pub(crate) fn media(self) -> Option<Media> {
+        self.media
+    }
+
+    fn srt_latency(self) -> Option<Duration> {
+        match self.media {
+            Some(Media::Srt { latency }) => latency,
+            _ => None,
+        }
     }
 
     /// Whether enough datagrams in a row have one SSRC, and sequence numbers that rise by one or a few.
@@ -105,6 +145,27 @@ fn is_srt_handshake(datagram: &[u8]) -> bool {
     datagram.len() >= 64
         && header[..4] == [0x80, 0, 0, 0]
         && matches!(header[16..20], [0, 0, 0, 4] | [0, 0, 0, 5])
+}
+
+/// The longer one of the two latencies in a handshake of SRT: its extension 1 or 2 (HSREQ, HSRSP) has, after a version and flags, the latency
+/// of the receiver and that of the sender, in milliseconds (draft-sharabayko-srt §3.2.1.1). None if it is 0.
+fn read_srt_latency(handshake: &[u8]) -> Option<Duration> {
+    let mut extensions = handshake.get(64..)?;
+    loop {
+        let (header, rest) = extensions.split_first_chunk::<4>()?;
+        let [kind, words] = [[header[0], header[1]], [header[2], header[3]]].map(u16::from_be_bytes);
+        let (content, others) = rest.split_at_checked(4 * usize::from(words))?;
+        if matches!(kind, 1 | 2) {
+            let latencies = content.get(8..12)?.as_chunks::<2>().0;
+            let longest = latencies
+                .iter()
+                .map(|latency| u16::from_be_bytes(*latency))
+                .max()?;
+            let longest = Duration::from_millis(longest.into());
+            return Some(longest).filter(|longest| !longest.is_zero());
+        }
+        extensions = others;
+    }
 }
 
 #[cfg(test)]
@@ -151,7 +212,7 @@ mod tests {
         }
         assert_eq!(classifier.judge(&rtp(2, 1200)), MEDIA);
         assert_eq!(classifier.judge(&[0; 8]), MEDIA, "from then on");
-        assert!(classifier.is_media());
+        assert_eq!(classifier.media(), Some(Media::Rtp));
     }
 
     #[test]
@@ -177,14 +238,63 @@ mod tests {
         }
     }
 
-    #[test]
-    fn srt_is_media_from_its_handshake() {
+    /// A handshake of SRT, with this extension.
+    fn handshake(kind: u16, content: &[u8]) -> Vec<u8> {
         let mut handshake = vec![0; 64];
         handshake[0] = 0x80;
+        handshake[19] = 5;
+        handshake.extend(kind.to_be_bytes());
+        handshake.extend((content.len() as u16 / 4).to_be_bytes());
+        handshake.extend(content);
+        handshake
+    }
+
+    #[test]
+    fn srt_is_media_from_its_handshake() {
+        let mut handshake = handshake(5, &[]);
         handshake[19] = 4;
-        assert_eq!(Classifier::default().judge(&handshake), MEDIA);
+        assert_eq!(Classifier::default().judge(&handshake[..64]), MEDIA);
         handshake[19] = 3;
-        assert_ne!(Classifier::default().judge(&handshake), MEDIA);
+        assert_ne!(Classifier::default().judge(&handshake[..64]), MEDIA);
         assert_ne!(Classifier::default().judge(&handshake[..63]), MEDIA);
+    }
+
+    #[test]
+    fn the_latency_of_srt_is_its_deadline() {
+        let request = |receiver: u16, sender: u16| {
+            let mut content = vec![0; 8];
+            content.extend(receiver.to_be_bytes());
+            content.extend(sender.to_be_bytes());
+            content
+        };
+        let deadline = |handshakes: &[Vec<u8>]| {
+            let mut classifier = Classifier::default();
+            for handshake in handshakes {
+                classifier.judge(handshake);
+            }
+            let media = classifier.media().expect("SRT");
+            assert!(media.is_ordered());
+            media.deadline().as_millis()
+        };
+        let first = handshake(5, &[0; 8]);
+        let conclusion = handshake(1, &request(120, 500));
+        assert_eq!(deadline(std::slice::from_ref(&first)), 300, "none is named yet");
+        assert_eq!(
+            deadline(&[first.clone(), conclusion.clone()]),
+            500,
+            "the longer one"
+        );
+        assert_eq!(deadline(&[conclusion.clone(), first.clone()]), 500, "it is kept");
+        let mut after_another = first;
+        after_another.extend(&handshake(2, &request(800, 0))[64..]);
+        assert_eq!(deadline(&[after_another]), 800, "in a later extension");
+        for malformed in [
+            handshake(1, &request(0, 0)),
+            handshake(1, &[0; 4]),
+            conclusion[..75].to_vec(),
+            conclusion[..66].to_vec(),
+        ] {
+            assert_eq!(deadline(&[malformed]), 300);
+        }
     }
 }

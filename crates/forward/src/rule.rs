@@ -86,14 +86,16 @@ impl fmt::Display for Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traffic {
     /// After this time a datagram is of no use: it is neither sent nor retransmitted, and early copies are sent as far as they are needed.
-    /// Not for byte streams. `None`: datagrams may be retransmitted for a second; those of RTP and SRT have a deadline of 300 ms.
+    /// Not for byte streams. `None`: datagrams may be retransmitted for a second; those of RTP have a deadline of 300 ms,
+    /// and those of SRT the latency in its handshake.
     pub deadline: Option<Duration>,
     /// The priority class; 0 leaves first. `None`: small datagrams and byte streams that send little at a time are in class 0, RTP and SRT in
     /// class 1, other datagrams in class 2, and other byte streams in class 3.
     pub class: Option<u8>,
     /// The most bits per second of all flows of the rule, in each direction. Datagrams above it are dropped.
     pub rate: Option<u64>,
-    /// Whether datagrams arrive in the order in which they were sent, so that each waits for earlier ones. Default false.
+    /// Whether datagrams arrive in the order in which they were sent, so that each waits for earlier ones. Default false; those of SRT always
+    /// do.
     pub ordered: bool,
     /// A flow of datagrams ends if no datagram passes for this time. Default two minutes (RFC 4787 §4.3).
     pub idle: Duration,

@@ -15,7 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::table::Entry;
 use super::{Session, StreamClass, Violation, detached};
-use crate::classify::{Classifier, LIFETIME, MEDIA_DEADLINE};
+use crate::classify::{Classifier, LIFETIME, Media};
 use crate::lock::{Lock, lock};
 use crate::pace::Bucket;
 use crate::rule::{Protocol, Traffic};
@@ -88,14 +88,14 @@ impl DatagramFlow {
 }
 
 /// How a datagram of this traffic is sent.
-fn options(traffic: &Traffic, rule: u16, is_media: bool) -> SendOptions {
+fn options(traffic: &Traffic, rule: u16, media: Option<Media>) -> SendOptions {
     let options = SendOptions::default().context(rule.into());
-    let deadline = traffic.deadline.or(is_media.then_some(MEDIA_DEADLINE));
+    let deadline = traffic.deadline.or(media.map(Media::deadline));
     let options = match deadline {
         Some(deadline) => options.deadline(deadline),
         None => options.reliability(Reliability::Lifetime(LIFETIME)),
     };
-    options.unordered(!traffic.ordered)
+    options.unordered(!traffic.ordered && !media.is_some_and(Media::is_ordered))
 }
 
 /// Checks of idle flows.
@@ -115,17 +115,17 @@ impl Session {
             rule.counters.dropped.add(1);
             return;
         }
-        let is_media = {
+        let media = {
             let mut class = lock(&flow.class);
             let judged = class.classifier.judge(payload);
             let wanted = rule.traffic.class.unwrap_or(judged);
             class.of_stream.set(&self.association, flow.stream, wanted);
-            class.classifier.is_media()
+            class.classifier.media()
         };
         let mut message = BytesMut::with_capacity(DATAGRAM_HEADER + payload.len());
         message.put_slice(&datagram_header(flow.id, flow.rule));
         message.put_slice(payload);
-        let options = options(&rule.traffic, flow.rule, is_media);
+        let options = options(&rule.traffic, flow.rule, media);
         match self.association.try_send_with(flow.stream, message, options) {
             Ok(_) => {
                 rule.counters.messages_sent.add(1);
@@ -363,15 +363,23 @@ mod tests {
     #[test]
     fn options_follow_the_rule() {
         let mut traffic = Traffic::default();
-        let plain = options(&traffic, 3, false);
+        let plain = options(&traffic, 3, None);
         assert_eq!(
             (plain.deadline, plain.reliability, plain.unordered, plain.context),
             (None, Reliability::Lifetime(LIFETIME), true, 3)
         );
-        assert_eq!(options(&traffic, 3, true).deadline, Some(MEDIA_DEADLINE));
+        let rtp = options(&traffic, 3, Some(Media::Rtp));
+        assert_eq!((rtp.deadline, rtp.unordered), (Some(Media::Rtp.deadline()), true));
+        let latency = Some(Duration::from_secs(2));
+        let srt = options(&traffic, 3, Some(Media::Srt { latency }));
+        assert_eq!(
+            (srt.deadline, srt.unordered),
+            (latency, false),
+            "as its handshake says, and in order"
+        );
         traffic.deadline = Some(Duration::from_millis(80));
         traffic.ordered = true;
-        let timed = options(&traffic, 3, true);
+        let timed = options(&traffic, 3, Some(Media::Rtp));
         assert_eq!((timed.deadline, timed.unordered), (traffic.deadline, false));
     }
 }

@@ -46,8 +46,8 @@ HOST:PORT from the server, or with --reverse- the other way round. Without ADDRE
 127.0.0.1. Names are resolved at the end that connects. --tcp takes unix:/PATH at either place too.
 The options are deadline=TIME (a datagram is of no use later), class=0..7 (0 leaves first), rate=RATE
 (of each direction), ordered (datagrams wait for earlier ones) and idle=TIME (a source of datagrams
-is forgotten; 2min). Without them small datagrams leave first, then RTP and SRT with a deadline of
-300 ms, then other datagrams, and connections last.
+is forgotten; 2min). Without them small datagrams leave first, then RTP with a deadline of 300 ms and
+SRT with its latency, in order, then other datagrams, and connections last.
 The client connects again whenever its association ends.
 At SIGHUP the client reads the file of --config and the keys again. If anything changed, it connects
 anew: connections end, ports that stay are open all the time. A file with a mistake changes nothing."
