@@ -22,6 +22,7 @@ end
 local PARAMETERS = {
     { key = "key_management", name = "DTLS Key Management", number = 0x8006 },
     { key = "port_pairs_supported", name = "Port Pairs Supported", number = 0x9A01 },
+    { key = "known_keys", name = "Known Keys", number = 0x9A02 },
     { key = "repair_supported", name = "Repair Supported", number = 0x9A03 },
     { key = "pair", name = "Renew Pair", number = 0xDA01 },
     { key = "pair", name = "Delete Pair", number = 0xDA02 },
@@ -76,6 +77,7 @@ local f = {
     server_role = ProtoField.bool("anabranch.keys.s_bit", "S: role of the server supported", 8, nil, 0x02),
     client_role = ProtoField.bool("anabranch.keys.c_bit", "C: role of the client supported", 8, nil, 0x01),
     method = ProtoField.uint8("anabranch.keys.method", "Key management method"),
+    known_key = ProtoField.bytes("anabranch.known_key", "Hash of the INIT with a public key of the receiver"),
     skipped_start = ProtoField.uint32("anabranch.skipped_start", "Skipped block: first TSN"),
     skipped_end = ProtoField.uint32("anabranch.skipped_end", "Skipped block: last TSN"),
 }
@@ -161,6 +163,9 @@ local DISSECT = {
         repeat tree:add(f.method, take(1)) until left() == 0
     end,
     port_pairs_supported = function() end,
+    known_keys = function(tree, _, take, left)
+        repeat tree:add(f.known_key, take(16)) until left() == 0
+    end,
     repair_supported = function() end,
     pair = function(tree, _, take)
         tree:add(f.correlation_id, take(4))

@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_netsim::{Ecn, Generator, LinkConfig, LossModel, Node, NodeId, Packet};
@@ -18,7 +19,8 @@ use anabranch_proto::{
     DynamicAddressConfig, Event, Failover, MultipathMode, PathState, Timestamp, Tsn, VerificationTag,
 };
 use anabranch_testkit::{
-    Ledger, PORT, Pair, Seeds, Setup, Side, Violation, packet_of, protect, sack, shutdown_chunk, state_cookie,
+    Ledger, PORT, Pair, Seeds, Setup, Side, ToyGuard, Violation, packet_of, protect, sack, shutdown_chunk,
+    state_cookie,
 };
 use anabranch_wire::cause::{Cause, Causes};
 use anabranch_wire::chunk::{
@@ -44,7 +46,7 @@ const REPEATED: Seeds = Seeds {
 };
 
 /// Events that the runs must reach together.
-const MUST_REACH: [&str; 9] = [
+const MUST_REACH: [&str; 10] = [
     "M off the path",
     "M reads",
     "M's own",
@@ -54,6 +56,7 @@ const MUST_REACH: [&str; 9] = [
     "several paths",
     "port pairs",
     "protected packets",
+    "silence",
 ];
 
 const M: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 66, 0, 1));
@@ -146,6 +149,8 @@ struct Story {
     both: bool,
     /// Whether A and Z protect their packets.
     is_protected: bool,
+    /// Whether A and Z answer nobody who does not know their secret.
+    is_silent: bool,
     /// The association that was started last.
     begun: Option<AssociationId>,
     /// The association that A and Z have with each other.
@@ -239,6 +244,7 @@ impl Story {
             port: if both { PORT } else { 50_000 },
             both,
             is_protected,
+            is_silent: Generator::of_process(seed, "silence").below(4) == 0,
             begun: None,
             ids: None,
             sent: [Ledger::new(2 * seed), Ledger::new(2 * seed + 1)],
@@ -247,7 +253,7 @@ impl Story {
         if both {
             story.pair.listen(Side::A);
         }
-        Side::BOTH.into_iter().for_each(|side| story.know_the_peer(side));
+        Side::BOTH.into_iter().for_each(|side| story.prepare(side));
         story.reach(if reads { "M reads" } else { "M off the path" });
         if paths > 1 {
             story.reach("several paths");
@@ -258,12 +264,20 @@ impl Story {
         if is_protected {
             story.reach("protected packets");
         }
+        if story.is_silent {
+            story.reach("silence");
+        }
         story
     }
 
-    fn know_the_peer(&mut self, side: Side) {
+    /// Prepares a host that has no state yet.
+    fn prepare(&mut self, side: Side) {
         let peers = self.pair.addresses(side.other()).to_vec();
         self.pair.talker(side).peers = Some(peers);
+        if self.is_silent {
+            let guard = Arc::new(ToyGuard(self.seed as u32));
+            self.pair.host_mut(side).endpoint_mut().set_init_guard(guard);
+        }
     }
 
     fn reach(&mut self, what: &'static str) {
@@ -379,7 +393,7 @@ impl Story {
         let port = self.ports_of(survivor).0;
         let endpoint = self.pair.host_mut(survivor).endpoint_mut();
         endpoint.listen(port).expect("not port 0");
-        self.know_the_peer(side);
+        self.prepare(side);
         self.until = self.pair.now() + millis(&mut self.random, 5_000, 40_000);
         self.begin_from(side);
         self.wait_established(side);
@@ -608,7 +622,11 @@ impl Story {
 
     /// Answers the packets that M received as a peer would.
     fn answer(&mut self) {
-        for packet in core::mem::take(&mut self.attacker().received) {
+        let received = core::mem::take(&mut self.attacker().received);
+        // What M replays may be an INIT of a host that knows the secret.
+        let answered = self.is_silent && !self.reads && !received.is_empty();
+        assert!(!answered, "seed {}: M got {received:?}", self.seed);
+        for packet in received {
             let side = Side::BOTH
                 .into_iter()
                 .find(|side| self.pair.addresses(*side).contains(&packet.source.ip()));

@@ -309,6 +309,25 @@ fn the_parameters_of_port_pairs_are_shown() {
     assert!(flaws.is_empty(), "{flaws:?}");
 }
 
+/// Silence to strangers: the INIT has a hash of 16 bytes for each public key.
+#[test]
+fn the_hashes_of_known_keys_are_shown() {
+    let offer = |hashes: &'static [u8]| {
+        let parameter = Parameter::KnownKeys(Bytes::from_static(hashes));
+        packet(&init(ParametersBuilder::new().push(&parameter).finish()), None)
+    };
+    let whole = Capture::new("known_keys", &[offer(&[0xAB; 32])]);
+    let fields = ["anabranch.parameter", "anabranch.known_key"];
+    assert_eq!(
+        whole.fields(&[], &fields),
+        [format!("Known Keys|{0},{0}", "ab".repeat(16))]
+    );
+    let filter = ["-Y", "anabranch.malformed"];
+    assert!(whole.fields(&filter, &["frame.number"]).is_empty());
+    let short = Capture::new("known_keys_short", &[offer(&[0xAB; 20]), offer(&[])]);
+    assert_eq!(short.fields(&filter, &["frame.number"]), ["1", "2"]);
+}
+
 /// The clear part of protected packets (draft-ietf-tsvwg-sctp-dtls-chunk).
 #[test]
 fn dtls_chunks_and_their_parameter_are_shown() {

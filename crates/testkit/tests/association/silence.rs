@@ -3,34 +3,17 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anabranch_proto::{
-    Association, Config, ConnectOptions, EcnCodepoint, Endpoint, Handling, InitGuard, Timestamp,
-};
-use anabranch_testkit::PORT;
+use anabranch_proto::{Association, Config, ConnectOptions, EcnCodepoint, Endpoint, Handling, Timestamp};
+use anabranch_testkit::{PORT, ToyGuard};
 use anabranch_wire::VerificationTag;
 use anabranch_wire::chunk::{Chunk, CookieEcho, Heartbeat, Init, ShutdownComplete, kind};
 use anabranch_wire::packet::{CommonHeader, Packet, PacketWriter};
 use anabranch_wire::parameter::{Parameter, Parameters};
 
-/// Its proof is a checksum with a secret. A real one is a keyed hash.
-#[derive(Debug)]
-struct Toy(u32);
-
-impl InitGuard for Toy {
-    fn prove(&self, init: &[u8]) -> Vec<u8> {
-        let add = |sum: u32, byte: &u8| sum.wrapping_mul(31).wrapping_add((*byte).into());
-        init.iter().fold(self.0, add).to_be_bytes().to_vec()
-    }
-
-    fn accepts(&self, init: &[u8], proof: &[u8]) -> bool {
-        self.prove(init) == proof
-    }
-}
-
 fn endpoint(secret: Option<u32>) -> Endpoint {
     let mut endpoint = Endpoint::new(Config::default(), [1; 32]).expect("the settings are in range");
     if let Some(secret) = secret {
-        endpoint.set_init_guard(Arc::new(Toy(secret)));
+        endpoint.set_init_guard(Arc::new(ToyGuard(secret)));
     }
     endpoint
 }
