@@ -152,12 +152,16 @@ impl Endpoint {
         Ok(locals.iter().map(ToString::to_string).collect())
     }
 
-    fn listen(&self, port: u16) -> PyResult<()> {
-        Ok(self.endpoint.get()?.listen_on_port(port).map_err(Failure::from)?)
+    fn listen(&self, sctp_port: u16) -> PyResult<()> {
+        Ok(self
+            .endpoint
+            .get()?
+            .listen_on_port(sctp_port)
+            .map_err(Failure::from)?)
     }
 
-    fn stop_listening(&self, port: u16) -> PyResult<()> {
-        self.endpoint.get()?.stop_listening(port);
+    fn stop_listening(&self, sctp_port: u16) -> PyResult<()> {
+        self.endpoint.get()?.stop_listening(sctp_port);
         Ok(())
     }
 
@@ -202,21 +206,21 @@ impl Endpoint {
         })
     }
 
-    #[pyo3(signature = (remote, port, local_port, local_address))]
+    #[pyo3(signature = (remote, sctp_port, local_sctp_port, local_address))]
     fn connect(
         &self,
         py: Python<'_>,
         remote: String,
-        port: u16,
-        local_port: Option<u16>,
+        sctp_port: u16,
+        local_sctp_port: Option<u16>,
         local_address: Option<&str>,
     ) -> PyResult<Py<PyAny>> {
         let endpoint = self.endpoint.get()?.clone();
         let local_address = local_address.map(address).transpose()?;
         let options = ConnectOptions::default()
-            .local_port(local_port)
+            .local_port(local_sctp_port)
             .local_address(local_address);
-        let connected = async move { endpoint.connect_with(remote, port, options).await };
+        let connected = async move { endpoint.connect_with(remote, sctp_port, options).await };
         begin(py, connected, Association::object)
     }
 

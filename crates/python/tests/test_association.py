@@ -6,17 +6,18 @@ import asyncio
 import dataclasses
 import gc
 import math
+import re
 import time
 import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import anabranch
 import pytest
-from anabranch._association import _host, _whole
+from anabranch._addresses import host, same_port, whole
 
 
 @asynccontextmanager
@@ -108,6 +109,18 @@ async def test_a_deadline_is_one_number() -> None:
         for wrong in ({"lifetime": 1.0}, {"retransmissions": 0}, {"early_copies": 1}):
             with pytest.raises(anabranch.SettingError, match="deadline"):
                 await client.send(1, "both", deadline=1.0, **wrong)
+
+
+@pytest.mark.parametrize("deadline", [0, -1, -0.001, math.nan, timedelta(0), timedelta(seconds=-1)])
+async def test_a_deadline_is_longer_than_zero(deadline: float | timedelta) -> None:
+    text = re.escape(f"deadline cannot be {deadline}: ") + ".*longer than 0"
+    async with pair() as (client, _):
+        with pytest.raises(anabranch.SettingError, match=text):
+            await client.send(1, "now", deadline=deadline)
+        with pytest.raises(anabranch.SettingError, match=text):
+            client.try_send(1, "now", deadline=deadline)
+        with pytest.raises(anabranch.SettingError, match=text):
+            client.stream(1, deadline=deadline)
 
 
 async def test_large_messages_are_joined() -> None:
@@ -461,7 +474,7 @@ async def test_each_path_has_its_own_link_and_one_is_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "host", "whole"),
+    ("address", "name", "with_port"),
     [
         ("192.0.2.1", "192.0.2.1", "192.0.2.1:9899"),
         ("192.0.2.1:5", "192.0.2.1", "192.0.2.1:5"),
@@ -471,8 +484,45 @@ async def test_each_path_has_its_own_link_and_one_is_cut() -> None:
         ("server.example", "server.example", "server.example:9899"),
     ],
 )
-def test_the_usual_udp_port_may_be_left_out(address: str, host: str, whole: str) -> None:
-    assert (_host(address), _whole(address)) == (host, whole)
+def test_the_usual_udp_port_may_be_left_out(address: str, name: str, with_port: str) -> None:
+    assert (host(address), whole(address)) == (name, with_port)
+
+
+def test_all_addresses_of_an_endpoint_have_one_udp_port() -> None:
+    assert same_port(["192.0.2.1", "2001:db8::1"]) == ["192.0.2.1:9899", "[2001:db8::1]:9899"]
+    assert same_port(["192.0.2.1", "192.0.2.2:5", "192.0.2.3:5"]) == ["192.0.2.1:5", "192.0.2.2:5", "192.0.2.3:5"]
+
+
+async def test_wrong_addresses_are_refused() -> None:
+    with pytest.raises(anabranch.SettingError, match="'127.0.0.1:5' and '127.0.0.2:6' have different UDP ports: .* one UDP port"):
+        await anabranch.bind("127.0.0.1:5", "127.0.0.2:6")
+    wrong: Any = ["127.0.0.1:0"]
+    with pytest.raises(TypeError, match=re.escape("addresses cannot have ['127.0.0.1:0'], of the type list: give texts")):
+        await anabranch.bind(wrong)
+    with pytest.raises(TypeError, match=re.escape("addresses cannot have ('127.0.0.1', 0), of the type tuple: give texts")):
+        await anabranch.bind("127.0.0.1:0", cast(Any, ("127.0.0.1", 0)))
+    with pytest.raises(TypeError, match="address cannot have 9899, of the type int"):
+        await anabranch.listen(cast(Any, 9899))
+    with pytest.raises(TypeError, match="remote cannot have None, of the type NoneType"):
+        await anabranch.connect(cast(Any, None))
+    with pytest.raises(TypeError, match="link cannot have 5, of the type int"):
+        await anabranch.bind("127.0.0.1:0", link=cast(Any, [5]))
+    with pytest.raises(TypeError, match="link cannot be 5: give a list of texts"):
+        await anabranch.bind("127.0.0.1:0", link=cast(Any, 5))
+    with pytest.raises(TypeError, match="fingerprints cannot be 'AB:CD': give a list of texts"):
+        await anabranch.bind("127.0.0.1:0", certificate=anabranch.Certificate.generate(), fingerprints="AB:CD")
+
+
+async def test_sctp_ports_have_names_of_their_own() -> None:
+    async with await anabranch.listen("127.0.0.1:0", sctp_port=5001) as endpoint:
+        endpoint.listen(sctp_port=5002)
+        client = await anabranch.connect(endpoint.local_address, sctp_port=5001)
+        assert client.ports[1] == 5001
+        client = await client.endpoint.connect(endpoint.local_address, sctp_port=5002, local_sctp_port=5003)
+        assert client.ports == (5003, 5002)
+        endpoint.stop_listening(sctp_port=5001)
+        with pytest.raises(anabranch.ConnectError):
+            await anabranch.connect(endpoint.local_address, sctp_port=5001)
 
 
 async def test_encryption() -> None:

@@ -10,9 +10,9 @@ A client that sends a message which is worth something for 100 ms only::
 `anabranch.lab` runs experiments in simulated networks.
 """
 
+from anabranch._addresses import DEFAULT_UDP_PORT
 from anabranch._association import (
     DEFAULT_SCTP_PORT,
-    DEFAULT_UDP_PORT,
     Association,
     Data,
     Endpoint,

@@ -8,6 +8,7 @@ from typing import Any
 
 from anabranch import _native
 from anabranch._errors import Error, SettingError
+from anabranch._addresses import DEFAULT_UDP_PORT, host, same_port, texts, whole
 from anabranch._incoming import Incoming
 from anabranch._loop import fair, finish
 from anabranch._native import Certificate, Keys, Message
@@ -16,9 +17,6 @@ from anabranch._types import EVENTS, AssociationStats, Delivery, Event, PathStat
 
 #: What `send` accepts. Text is sent as UTF-8.
 Data = bytes | bytearray | memoryview | str
-
-#: The registered UDP port of SCTP over UDP (RFC 6951 §4.1).
-DEFAULT_UDP_PORT = 9899
 
 #: The SCTP port of `connect` and `listen` without one, as in the Rust library. It names a service of the program behind the UDP port.
 DEFAULT_SCTP_PORT = 7
@@ -164,8 +162,8 @@ class Association(Incoming[Message]):
 
         If the task is cancelled, the message was not accepted. At most one of the first four options may be given:
 
-        deadline: the time, in seconds or as a `timedelta`, after which the message is of no use to the peer. The association decides how often
-            it is sent so that 99.9 % of such messages arrive in time, and when it is abandoned.
+        deadline: the time, in seconds or as a `timedelta`, longer than 0, after which the message is of no use to the peer. The association
+            decides how often it is sent so that 99.9 % of such messages arrive in time, and when it is abandoned.
         lifetime: the time, in seconds or as a `timedelta`, after which the message is neither sent nor retransmitted.
         retransmissions: how often each chunk of the message may be retransmitted.
         buffer_priority: if the send buffer is full, the message is abandoned for a message with a lower number (RFC 7496 §3.2).
@@ -390,13 +388,13 @@ class Endpoint(Incoming["Association"]):
         """The first local address and UDP port."""
         return self.local_addresses[0]
 
-    def listen(self, port: int = DEFAULT_SCTP_PORT) -> None:
+    def listen(self, sctp_port: int = DEFAULT_SCTP_PORT) -> None:
         """Accepts associations on this SCTP port, 1 to 65,535, from now on."""
-        self._native.listen(port)
+        self._native.listen(sctp_port)
 
-    def stop_listening(self, port: int) -> None:
+    def stop_listening(self, sctp_port: int) -> None:
         """Accepts no more associations on this SCTP port. Existing associations continue."""
-        self._native.stop_listening(port)
+        self._native.stop_listening(sctp_port)
 
     async def accept(self) -> Association | None:
         """The next association that a peer set up; `None` once the endpoint is closed. If the task is cancelled, none is lost."""
@@ -406,13 +404,24 @@ class Endpoint(Incoming["Association"]):
     _next = accept
 
     async def connect(
-        self, remote: str, port: int = DEFAULT_SCTP_PORT, *, local_port: int | None = None, local_address: str | None = None
+        self,
+        remote: str,
+        sctp_port: int = DEFAULT_SCTP_PORT,
+        *,
+        local_sctp_port: int | None = None,
+        local_address: str | None = None,
     ) -> Association:
-        """Sets up an association with SCTP port `port` at `remote`, a text such as "192.0.2.1:9899"; the UDP port 9899 may be left out.
+        """Sets up an association with a peer.
+
+        remote: the address and UDP port of the peer, such as "192.0.2.1:9899". The UDP port 9899 may be left out.
+        sctp_port: the SCTP port of the peer. It names a service of the program behind the UDP port.
+        local_sctp_port: the SCTP port of this endpoint; by default any free one.
+        local_address: the address of this endpoint from which the set-up leaves.
 
         A peer that does not answer is an error after 10 s, or after the `connect_timeout` of `bind`. Cancelling aborts the set-up.
         """
-        native = await finish(self._native.connect(_whole(remote), port, local_port, local_address))
+        (remote,) = texts("remote", [remote])
+        native = await finish(self._native.connect(whole(remote), sctp_port, local_sctp_port, local_address))
         return Association(native, self)
 
     def set_link(self, link: str, local_address: str | None = None) -> None:
@@ -420,7 +429,7 @@ class Endpoint(Incoming["Association"]):
 
         One address has a link of its own if `bind` got a list of links.
         """
-        self._native.set_link(link, None if local_address is None else _host(local_address))
+        self._native.set_link(link, None if local_address is None else host(local_address))
 
     @property
     def associations(self) -> int:
@@ -446,27 +455,6 @@ class Endpoint(Incoming["Association"]):
 _DEFAULTS = (None, None, None, None, 0, 0, False, None, 0)
 
 
-def _parted(address: str) -> tuple[str, int]:
-    """The host and the UDP port, which is `DEFAULT_UDP_PORT` if the address has none."""
-    host, colon, port = address.rpartition(":")
-    bare = address.removeprefix("[").removesuffix("]")
-    if not colon or ":" in host and not host.endswith("]"):
-        return bare, DEFAULT_UDP_PORT
-    if not port.isdecimal() or int(port) > 65535:
-        raise SettingError(f"{address!r} has no UDP port: write it as 192.0.2.1:{DEFAULT_UDP_PORT} or [2001:db8::1]:{DEFAULT_UDP_PORT}")
-    return host.removeprefix("[").removesuffix("]"), int(port)
-
-
-def _host(address: str) -> str:
-    return _parted(address)[0]
-
-
-def _whole(address: str) -> str:
-    """The address with its UDP port."""
-    host, port = _parted(address)
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 async def _bind(
     addresses: Sequence[str],
     remote: str | None,
@@ -485,16 +473,13 @@ async def _bind(
     if keys is not None and certificate is not None:
         raise SettingError("keys and a certificate: give keys, or for DTLS a certificate")
     changed = (settings or Settings()).changed()
-    if "local_addresses" in changed:
-        changed["local_addresses"] = list(changed["local_addresses"])
-    known = None if fingerprints is None else list(fingerprints)
+    known = None if fingerprints is None else texts("fingerprints", fingerprints)
     lingers = seconds("linger", linger)
     limit = seconds("connect_timeout", connect_timeout)
-    links = [link] if isinstance(link, str) else list(link or ())
+    links = [link] if isinstance(link, str) else texts("link", () if link is None else link)
     if not isinstance(link, str) and links and len(links) != len(addresses):
         raise SettingError(f"{len(links)} links and {len(addresses)} addresses: give one link, or one for each address")
-    whole = [_whole(address) for address in addresses]
-    begun = _native.bind(whole, remote, changed, keys, certificate, known, backlog, max_associations, lingers, limit, links)
+    begun = _native.bind(same_port(addresses), remote, changed, keys, certificate, known, backlog, max_associations, lingers, limit, links)
     return Endpoint(await finish(begun))
 
 
@@ -512,22 +497,22 @@ async def bind(
 ) -> Endpoint:
     """Binds an endpoint to an address and UDP port such as "0.0.0.0:9899"; port 0 means any free port. Without a port it is 9899.
 
-    Several addresses are several paths: peers learn all of them. `keys` encrypt the packets of every path, and accept only the peers whose
-    public keys they name. A certificate encrypts with DTLS, on one path, and `fingerprints` are those of the peers that are accepted, by
-    default all. `connect_timeout`, by default 10 s, limits `Endpoint.connect`. `link` emulates a
-    link in front of the sockets, for both directions, such as "rate=10mbit,delay=20ms,loss=1%". All addresses share it; with a list, each
-    address has a link of its own. `Endpoint.set_link` changes it. In each run, the same packets are lost.
+    Several addresses are several paths: peers learn all of them. They have one UDP port, because SCTP over UDP has one (RFC 6951 §4.1): give
+    it once, or with each address. `keys` encrypt the packets of every path, and accept only the peers whose public keys they name. A
+    certificate encrypts with DTLS, on one path, and `fingerprints` are those of the peers that are accepted, by default all.
+    `connect_timeout`, by default 10 s, limits `Endpoint.connect`. `link` emulates a link in front of the sockets, for both directions, such as
+    "rate=10mbit,delay=20ms,loss=1%". All addresses share it; with a list, each address has a link of its own. `Endpoint.set_link` changes it. In each run, the same packets are lost.
     """
     if not addresses:
         raise SettingError('give an address, such as "0.0.0.0:9899"')
     return await _bind(
-        addresses, None, settings, keys, certificate, fingerprints, backlog, max_associations, linger, connect_timeout, link
+        texts("addresses", addresses), None, settings, keys, certificate, fingerprints, backlog, max_associations, linger, connect_timeout, link
     )
 
 
 async def listen(
     address: str,
-    port: int = DEFAULT_SCTP_PORT,
+    sctp_port: int = DEFAULT_SCTP_PORT,
     *,
     settings: Settings | None = None,
     keys: Keys | None = None,
@@ -535,10 +520,11 @@ async def listen(
     fingerprints: Sequence[str] | None = None,
     link: str | None = None,
 ) -> Endpoint:
-    """Binds an endpoint that accepts associations on the SCTP port `port`."""
+    """Binds an endpoint to an address and UDP port, as `bind`, and accepts associations on this SCTP port."""
+    (address,) = texts("address", [address])
     endpoint = await bind(address, settings=settings, keys=keys, certificate=certificate, fingerprints=fingerprints, link=link)
     try:
-        endpoint.listen(port)
+        endpoint.listen(sctp_port)
     except Error:
         await endpoint.close()
         raise
@@ -547,7 +533,7 @@ async def listen(
 
 async def connect(
     remote: str,
-    port: int = DEFAULT_SCTP_PORT,
+    sctp_port: int = DEFAULT_SCTP_PORT,
     *,
     settings: Settings | None = None,
     keys: Keys | None = None,
@@ -555,10 +541,12 @@ async def connect(
     fingerprints: Sequence[str] | None = None,
     link: str | None = None,
 ) -> Association:
-    """Sets up an association with SCTP port `port` at `remote`, a text such as "192.0.2.1:9899", from an endpoint of its own.
+    """Sets up an association with a peer, from an endpoint of its own.
 
-    The UDP port 9899 may be left out.
+    remote: the address and UDP port of the peer, such as "192.0.2.1:9899". The UDP port 9899 may be left out.
+    sctp_port: the SCTP port of the peer. It names a service of the program behind the UDP port.
     """
-    remote = _whole(remote)
+    (remote,) = texts("remote", [remote])
+    remote = whole(remote)
     endpoint = await _bind((), remote, settings, keys, certificate, fingerprints, link=link)
-    return await endpoint.connect(remote, port)
+    return await endpoint.connect(remote, sctp_port)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from math import inf
+from numbers import Real
 
 from anabranch._errors import SettingError
 
@@ -31,10 +32,21 @@ LONGEST = {
 def seconds(name: str, time: Time | None) -> float | None:
     """The argument of this name in seconds."""
     if isinstance(time, timedelta):
-        return time.total_seconds()
+        return _checked(name, time.total_seconds(), time)
+    if not isinstance(time, Real | None):
+        raise TypeError(f"{name} cannot be {time!r}: give a number of seconds, or a timedelta")
     if time is not None and LONGEST[name] < time < inf:
         raise SettingError(
             f"{name} cannot be {time}: a number is in seconds, at most {LONGEST[name]}; "
             f"{time} ms are {time / 1000} or timedelta(milliseconds={time}), {time} s are timedelta(seconds={time})"
         )
-    return time
+    return _checked(name, time, time)
+
+
+def _checked(name: str, seconds: float | None, given: Time | None) -> float | None:
+    if name == "deadline" and seconds is not None and not seconds > 0:
+        raise SettingError(
+            f"deadline cannot be {given}: it is the time from now within which the message must arrive, longer than 0; "
+            "leave it out for a message without a deadline"
+        )
+    return seconds
