@@ -155,6 +155,21 @@ async def test_an_exception_in_the_block_aborts() -> None:
             await client.send(0, "late")
 
 
+async def test_an_exception_in_the_block_of_an_endpoint_aborts_its_associations() -> None:
+    async with await anabranch.bind("127.0.0.1:0") as peers:
+        with pytest.raises(KeyError):
+            async with await anabranch.listen("127.0.0.1:0") as endpoint:
+                accepted = await peers.connect(endpoint.local_address)
+                server = await endpoint.accept()
+                assert server is not None
+                waiting = await peers.connect(endpoint.local_address)
+                # The endpoint has acknowledged data, so that this association waits to be accepted.
+                assert await waiting.stream(0).deliver("x") == "acknowledged"
+                raise KeyError("odd")
+        for association in (accepted, waiting):
+            assert await association.closed() == 'the peer aborted it ("KeyError")'
+
+
 async def test_streams_have_messages_of_their_own() -> None:
     async with pair() as (client, server):
         first, second = server.stream(1), server.stream(2)

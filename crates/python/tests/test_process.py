@@ -12,29 +12,66 @@ from collections.abc import Callable
 import anabranch
 import pytest
 
+# No time limit of the protocol ends these calls before the test does.
 WAITS = """
-import asyncio, anabranch
+import asyncio, math, socket, sys, anabranch
 
-async def main():
-    async with await anabranch.listen("127.0.0.1:0") as endpoint:
+SETTINGS = anabranch.Settings(shutdown_guard=3600, association_max_retrans=1000)
+
+async def accept():
+    async with await anabranch.listen("127.0.0.1:0", settings=SETTINGS) as endpoint:
+        ready(lambda: True)
+        await endpoint.accept()
+
+async def connect():
+    silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    silent.bind(("127.0.0.1", 0))
+    async with await anabranch.bind("127.0.0.1:0", settings=SETTINGS, connect_timeout=math.inf) as endpoint:
+        ready(lambda: endpoint.associations)
+        await endpoint.connect("127.0.0.1:{}".format(silent.getsockname()[1]))
+
+async def recv():
+    async with await anabranch.listen("127.0.0.1:0", settings=SETTINGS, link="delay=0ms") as endpoint:
         client = await anabranch.connect(endpoint.local_address)
         server = await endpoint.accept()
-        print("ready", flush=True)
+        # The peer vanishes, so that a graceful shutdown would wait for it; another association waits to be accepted.
+        other = await anabranch.connect(endpoint.local_address)
+        endpoint.set_link("loss=100%")
+        ready(lambda: True)
         await server.recv()
 
-asyncio.run(main())
+async def iterate():
+    async with await anabranch.listen("127.0.0.1:0", settings=SETTINGS) as endpoint:
+        async with await anabranch.connect(endpoint.local_address, settings=SETTINGS) as client:
+            ready(lambda: True)
+            async for message in client.stream(1):
+                pass
+
+def ready(begun):
+    # After this turn of the event loop, the call waits.
+    async def tell():
+        while not begun():
+            await asyncio.sleep(0.01)
+        print("ready", flush=True)
+    globals()["telling"] = asyncio.get_running_loop().create_task(tell())
+
+asyncio.run(globals()[sys.argv[1]]())
 """
 
 
-def test_ctrl_c_ends_a_blocked_call() -> None:
-    program = [sys.executable, "-c", WAITS]
+@pytest.mark.parametrize("call", ["accept", "connect", "recv", "iterate"])
+def test_ctrl_c_ends_a_blocked_call(call: str) -> None:
+    program = [sys.executable, "-c", WAITS, call]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        try:
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == -signal.SIGINT, errors
-    assert "KeyboardInterrupt" in errors
+    assert errors.splitlines()[-1] == "KeyboardInterrupt", errors
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")

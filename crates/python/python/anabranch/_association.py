@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Any
+from weakref import WeakSet
 
 from anabranch import _native
-from anabranch._errors import Error, SettingError
 from anabranch._addresses import DEFAULT_UDP_PORT, host, same_port, texts, whole
+from anabranch._errors import Error, SettingError
 from anabranch._incoming import Incoming
 from anabranch._loop import fair, finish
 from anabranch._native import Certificate, Keys, Message
@@ -141,6 +142,7 @@ class Association(Incoming[Message]):
     def __init__(self, native: _native.Association, endpoint: Endpoint) -> None:
         self._native = native
         self._endpoint = endpoint
+        endpoint._known.add(self)
 
     async def send(
         self,
@@ -370,13 +372,16 @@ class Association(Incoming[Message]):
 class Endpoint(Incoming["Association"]):
     """UDP sockets that carry any number of associations. Made by `bind` and `listen`.
 
-    As a context manager, it closes at the end. As an asynchronous iterator, it returns the associations that peers set up.
+    As a context manager, it closes at the end; if the block raises an exception, its associations are aborted. As an asynchronous iterator,
+    it returns the associations that peers set up.
     """
 
-    __slots__ = ("_native", "__weakref__")
+    __slots__ = ("_native", "_known", "__weakref__")
 
     def __init__(self, native: _native.Endpoint) -> None:
         self._native = native
+        # The associations that the program still holds.
+        self._known: WeakSet[Association] = WeakSet()
 
     @property
     def local_addresses(self) -> list[str]:
@@ -446,7 +451,19 @@ class Endpoint(Incoming["Association"]):
     async def __aexit__(
         self, kind: type[BaseException] | None, exception: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if exception is not None:
+            await self._abort(type(exception).__name__)
         await self.close()
+
+    async def _abort(self, reason: str) -> None:
+        """Aborts all associations, so that `close` need not wait for peers: those of the program, and those that it has not accepted."""
+        for association in list(self._known):
+            association.abort(reason)
+        while not isinstance(waiting := self._native.accept(), _native.Operation):
+            if waiting is None:
+                return
+            waiting.abort(reason)
+        waiting.close()
 
     def __repr__(self) -> str:
         return f"<Endpoint at {', '.join(self.local_addresses)}>"
