@@ -27,5 +27,5 @@ mod _native {
     #[pymodule_export]
     use crate::operation::{Operation, Wakeups};
     #[pymodule_export]
-    use crate::settings::Options;
+    use crate::settings::{Options, is_default};
 }

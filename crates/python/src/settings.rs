@@ -8,6 +8,7 @@ use anabranch::{
     Config, CoupledControl, DynamicAddressConfig, Failover, MultipathMode, PathId, Ppid, RecoveryRules,
     Reliability, SchedulerKind, SendOptions,
 };
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -106,14 +107,19 @@ pub(crate) fn changed(mut config: Config, fields: Option<&Bound<'_, PyDict>>) ->
             ("low_latency", Config::low_latency),
             ("rfc9260", Config::rfc9260),
         ];
-        config = choice(PRESET, &preset.extract::<String>()?, &choices)?();
+        let text = preset.extract::<String>();
+        config = choice(
+            PRESET,
+            &text.map_err(|error| named(PRESET, &preset, error))?,
+            &choices,
+        )?();
     }
     // A setting of BBR, whichever of the two fields comes first.
     let tolerates = fields.get_item(RANDOM_LOSS)?;
     for (name, value) in fields {
         let name = name.extract::<String>()?;
         if name != PRESET && name != RANDOM_LOSS {
-            set(&mut config, &name, &value)?;
+            set(&mut config, &name, &value).map_err(|error| named(&name, &value, error))?;
         }
     }
     if let Some(tolerates) = tolerates {
@@ -121,9 +127,30 @@ pub(crate) fn changed(mut config: Config, fields: Option<&Bound<'_, PyDict>>) ->
             let text = format!("{RANDOM_LOSS} is a setting of BBR: set congestion_control=\"bbr\" too");
             return Err(Failure::new("SettingError", text).into());
         };
-        bbr.tolerate_random_loss = tolerates.extract()?;
+        let extracted = tolerates.extract();
+        bbr.tolerate_random_loss = extracted.map_err(|error| named(RANDOM_LOSS, &tolerates, error))?;
     }
     Ok(config)
+}
+
+/// Whether the settings are those of an endpoint without settings: a test compares the documented defaults.
+#[pyfunction]
+pub(crate) fn is_default(settings: &Bound<'_, PyDict>) -> PyResult<bool> {
+    Ok(changed(Config::default(), Some(settings))? == Config::default())
+}
+
+/// The error about a value of a wrong type or size, with the name of the setting.
+fn named(setting: &str, value: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+    let py = value.py();
+    if error.is_instance_of::<PyOverflowError>(py) {
+        let text = format!("{setting} cannot be {value}: it is out of the range of this setting");
+        return Failure::new("SettingError", text).into();
+    }
+    if error.is_instance_of::<PyTypeError>(py) {
+        let text = format!("{setting} cannot be {value:?}: {}", error.value(py));
+        return PyTypeError::new_err(text);
+    }
+    error
 }
 
 const PRESET: &str = "preset";

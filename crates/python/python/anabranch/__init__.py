@@ -1,13 +1,22 @@
-"""SCTP for messages that must arrive in time, for asyncio.
+"""Messages between two programs that must arrive in time: SCTP over UDP, for asyncio.
 
-A client that sends a message which is worth something for 100 ms only::
+A program with a server that prints messages, and a client that sends one which is of use for 100 ms::
 
+    import asyncio
     import anabranch
 
-    async with await anabranch.connect("192.0.2.1:9899") as association:
-        await association.send(1, "at 52.52, 13.41", deadline=0.1)
+    async def main():
+        async with await anabranch.listen("127.0.0.1:9899") as server:
+            async with await anabranch.connect("127.0.0.1:9899") as client:
+                await client.send(1, "at 52.52, 13.41", deadline=0.1)
+                association = await server.accept()
+                print((await association.recv()).data)
 
-`anabranch.lab` runs experiments in simulated networks.
+    asyncio.run(main())
+
+Begin with `connect`, `listen` and `Association`. `Settings` has the settings of an endpoint, `Keys` encrypts, `Association.stats` has counters,
+and `Association.events` tells of changes. `anabranch.datachannel` talks to browsers, and `anabranch.lab` runs experiments in simulated
+networks. Nothing is encrypted without `keys` or a `certificate`.
 """
 
 from anabranch._addresses import DEFAULT_UDP_PORT
@@ -38,25 +47,21 @@ from anabranch._errors import (
     SendError,
     SettingError,
 )
-from anabranch._keys import generate_key
-from anabranch._native import Certificate, Keys, Message
-from anabranch._types import (
+from anabranch._events import (
     Abandoned,
-    AssociationStats,
-    Counters,
     Event,
-    Extensions,
     IdleTimeout,
     OtherEvent,
     PathChanged,
-    PathStats,
     PeerShutdown,
     Restarted,
-    Settings,
     StreamsAdded,
-    StreamStats,
     Undelivered,
 )
+from anabranch._keys import generate_key
+from anabranch._native import Certificate, Keys, Message
+from anabranch._settings import Settings
+from anabranch._stats import AssociationStats, Counters, Extensions, PathStats, StreamStats
 
 __all__ = [
     "DEFAULT_SCTP_PORT",

@@ -10,11 +10,14 @@ from weakref import WeakSet
 from anabranch import _native
 from anabranch._addresses import DEFAULT_UDP_PORT, host, same_port, texts, whole
 from anabranch._errors import Error, SettingError
+from anabranch._events import EVENTS, Event
 from anabranch._incoming import Incoming
 from anabranch._loop import fair, finish
 from anabranch._native import Certificate, Keys, Message
+from anabranch._settings import Settings
+from anabranch._stats import AssociationStats, PathStats, StreamStats
 from anabranch._times import Time, seconds
-from anabranch._types import EVENTS, AssociationStats, Delivery, Event, PathStats, Settings, StreamStats
+from anabranch._types import Delivery
 
 #: What `send` accepts. Text is sent as UTF-8.
 Data = bytes | bytearray | memoryview | str

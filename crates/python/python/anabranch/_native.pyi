@@ -22,6 +22,7 @@ __all__ = [
     "Wakeups",
     "bind",
     "generate_key",
+    "is_default",
     "list_experiments",
     "peer_connection",
     "toml_from_json",
@@ -57,18 +58,26 @@ class Options:
 
 @final
 class Message:
+    """A message from the peer."""
+
     @property
-    def data(self) -> bytes: ...
+    def data(self) -> bytes:
+        """The user data."""
     @property
-    def stream(self) -> int: ...
+    def stream(self) -> int:
+        """The number of its stream."""
     @property
-    def ppid(self) -> int: ...
+    def ppid(self) -> int:
+        """The payload protocol identifier of the sender."""
     @property
-    def unordered(self) -> bool: ...
+    def unordered(self) -> bool:
+        """Whether the sender asked for unordered delivery."""
     @property
-    def path(self) -> int: ...
+    def path(self) -> int:
+        """The path of the packet that completed the message, as in `Association.stats()`."""
     @property
-    def arrived_at(self) -> float: ...
+    def arrived_at(self) -> float:
+        """When the packet arrived that completed the message, by the clock of `time.monotonic()`."""
 
 @final
 class Certificate:
@@ -140,6 +149,7 @@ class Endpoint:
     def close(self) -> None | Operation[None]: ...
 
 def generate_key() -> tuple[str, str]: ...
+def is_default(settings: dict[str, Any]) -> bool: ...
 def bind(
     addresses: Any,
     remote: str | None,

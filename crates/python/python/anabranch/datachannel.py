@@ -19,8 +19,9 @@ from anabranch._association import Data
 from anabranch._incoming import Incoming
 from anabranch._loop import fair, finish
 from anabranch._native import Certificate
+from anabranch._settings import Settings
+from anabranch._stats import AssociationStats
 from anabranch._times import Time, seconds
-from anabranch._types import AssociationStats, Settings
 
 __all__ = ["NORMAL_PRIORITY", "DataChannel", "PeerConnection", "answer", "offer"]
 
