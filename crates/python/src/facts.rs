@@ -1,7 +1,9 @@
-//! Statistics and events as dictionaries: `anabranch._types` has a class for each, with these names.
+//! Statistics and events as dictionaries: `anabranch._stats` and `anabranch._events` have a class for each, with these names.
+
+use std::fmt::Debug;
 
 use anabranch::{
-    AssociationState, AssociationStats, Counters, Event, Extensions, PathState, PathStats,
+    AddressEvent, AssociationState, AssociationStats, Counters, Event, Extensions, PathState, PathStats,
     ReconfigurationEvent, StreamStats, Undelivered,
 };
 use pyo3::prelude::*;
@@ -183,8 +185,11 @@ fn undelivered<'py>(py: Python<'py>, value: &Undelivered) -> PyResult<Bound<'py,
     Ok(fields)
 }
 
+/// An event as the name of its class in `anabranch._events`, and its fields.
+type Named<'py> = (&'static str, Bound<'py, PyDict>);
+
 /// The name of an event's class, and its fields.
-pub(crate) fn event<'py>(py: Python<'py>, event: &Event) -> PyResult<(&'static str, Bound<'py, PyDict>)> {
+pub(crate) fn event<'py>(py: Python<'py>, event: &Event) -> PyResult<Named<'py>> {
     let fields = PyDict::new(py);
     let class = match event {
         Event::Abandoned(value) => return Ok(("Abandoned", undelivered(py, value)?)),
@@ -195,6 +200,7 @@ pub(crate) fn event<'py>(py: Python<'py>, event: &Event) -> PyResult<(&'static s
             fields.set_item("state", path_state(*state))?;
             "PathChanged"
         }
+        Event::Addresses(change) => return address_event(py, change),
         Event::PeerShutdown => "PeerShutdown",
         Event::Restarted => "Restarted",
         Event::IdleTimeout => "IdleTimeout",
@@ -206,12 +212,47 @@ pub(crate) fn event<'py>(py: Python<'py>, event: &Event) -> PyResult<(&'static s
             fields.set_item("inbound_streams", inbound_streams)?;
             "StreamsAdded"
         }
-        other => {
-            fields.set_item("text", format!("{other:?}"))?;
-            "OtherEvent"
-        }
+        other => return without_class(py, other),
     };
     Ok((class, fields))
+}
+
+/// The name of the class of an event about addresses, and its fields.
+fn address_event<'py>(py: Python<'py>, event: &AddressEvent) -> PyResult<Named<'py>> {
+    let fields = PyDict::new(py);
+    let (class, address) = match event {
+        AddressEvent::PeerAdded { address, path } => {
+            fields.set_item("path", path.0)?;
+            ("PeerAddressAdded", address)
+        }
+        AddressEvent::PeerRemoved(address) => ("PeerAddressRemoved", address),
+        AddressEvent::PeerPairRemoved { address, path } => {
+            fields.set_item("path", path.0)?;
+            ("PeerPathRemoved", address)
+        }
+        AddressEvent::PeerPrimary { address, path } => {
+            fields.set_item("path", path.0)?;
+            ("PeerPrimaryRequested", address)
+        }
+        AddressEvent::LocalAdded(address) => ("LocalAddressAdded", address),
+        AddressEvent::LocalMayShare(address) => ("LocalAddressMayShare", address),
+        AddressEvent::LocalRemoved(address) => ("LocalAddressRemoved", address),
+        AddressEvent::LocalRefused { address, cause } => {
+            fields.set_item("cause", cause)?;
+            ("LocalAddressRefused", address)
+        }
+        AddressEvent::NotSupported => return Ok(("AddressChangesUnsupported", fields)),
+        other => return without_class(py, other),
+    };
+    fields.set_item("address", address.to_string())?;
+    Ok((class, fields))
+}
+
+/// An event that has no class of its own: as Rust prints it.
+fn without_class<'py>(py: Python<'py>, event: &impl Debug) -> PyResult<Named<'py>> {
+    let fields = PyDict::new(py);
+    fields.set_item("text", format!("{event:?}"))?;
+    Ok(("OtherEvent", fields))
 }
 
 /// The reason of an association's end, in words.

@@ -423,6 +423,29 @@ async def test_paths_are_added_and_removed() -> None:
             client.add_path("127.0.0.2")
 
 
+async def test_changes_of_addresses_are_events() -> None:
+    async def address_event(association: anabranch.Association) -> anabranch.Event:
+        async with asyncio.timeout(60):
+            async for event in association.events():
+                if isinstance(event, anabranch.AddressEvent):
+                    return event
+        raise AssertionError("the association has ended")
+
+    async with pair(anabranch.Settings(dynamic_addresses=True)) as (client, server):
+        client.add_path("127.0.0.2")
+        assert await address_event(client) == anabranch.LocalAddressAdded("127.0.0.2")
+        added = await address_event(server)
+        assert added == anabranch.PeerAddressAdded(address="127.0.0.2", path=1)
+        async with asyncio.timeout(60):
+            async for event in server.events():
+                if isinstance(event, anabranch.PathChanged) and event.path == 1 and event.state == "active":
+                    assert event.remote.startswith("127.0.0.2:")
+                    break
+        client.remove_path("127.0.0.2")
+        assert await address_event(client) == anabranch.LocalAddressRemoved("127.0.0.2")
+        assert await address_event(server) == anabranch.PeerAddressRemoved("127.0.0.2")
+
+
 async def test_presets_and_the_settings_that_change_them() -> None:
     settings = anabranch.Settings(
         preset="low_latency", coupling="uncoupled", failover="potentially_failed", discard_hopeless=False, sack_delay=0.02

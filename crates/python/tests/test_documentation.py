@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import anabranch
 import pytest
-from anabranch import _native
+from anabranch import _events, _native
 from anabranch._documented import field_texts
 
 PACKAGE = Path(__file__).parent.parent
@@ -134,6 +134,15 @@ async def test_the_documented_ranges_are_those_of_the_library() -> None:
 async def test_a_setting_of_a_wrong_type_is_named(settings: dict[str, Any], text: str) -> None:
     with pytest.raises(TypeError, match=f"^{re.escape(text)}"):
         await anabranch.bind("127.0.0.1:0", settings=anabranch.Settings(**settings))
+
+
+def test_each_event_of_the_native_part_has_a_class() -> None:
+    source = (PACKAGE / "src/facts.rs").read_text(encoding="utf-8")
+    functions = source[source.index("pub(crate) fn event<") : source.index("/// The reason of")]
+    fields = {"path", "remote", "state", "outbound_streams", "inbound_streams", "cause", "address", "text", "{event:?}"}
+    names = set(re.findall(r'"([^"]+)"', functions)) - fields
+    assert names == set(_events.EVENTS)
+    assert all(getattr(anabranch, name) is kind for name, kind in _events.EVENTS.items())
 
 
 def test_the_stubs_have_the_texts_of_a_message() -> None:

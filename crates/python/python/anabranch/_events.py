@@ -57,6 +57,99 @@ class PathChanged(Event):
     """The state of the path now."""
 
 
+class AddressEvent(Event):
+    """The base class of the events about addresses (RFC 5061). They need `Settings(dynamic_addresses=True)` at both endpoints."""
+
+    __slots__ = ()
+
+
+@documented
+@dataclass(frozen=True)
+class PeerAddressAdded(AddressEvent):
+    """The peer has another address. `PathChanged` follows when the path to the address is confirmed."""
+
+    address: str
+    """The IP address."""
+    path: int
+    """The number of the new path."""
+
+
+@documented
+@dataclass(frozen=True)
+class PeerAddressRemoved(AddressEvent):
+    """The peer does not have this address any more. A later path may have the number of a path to this address."""
+
+    address: str
+    """The IP address."""
+
+
+@documented
+@dataclass(frozen=True)
+class PeerPathRemoved(AddressEvent):
+    """The peer removed one of several paths to an address."""
+
+    address: str
+    """The IP address."""
+    path: int
+    """The number of the removed path. A later path may have the same number."""
+
+
+@documented
+@dataclass(frozen=True)
+class PeerPrimaryRequested(AddressEvent):
+    """The peer asked for this primary path. The path is used as soon as its address is confirmed."""
+
+    address: str
+    """The IP address of the peer."""
+    path: int
+    """The number of the path."""
+
+
+@documented
+@dataclass(frozen=True)
+class LocalAddressAdded(AddressEvent):
+    """The peer knows this address of this endpoint now."""
+
+    address: str
+    """The IP address."""
+
+
+@documented
+@dataclass(frozen=True)
+class LocalAddressMayShare(AddressEvent):
+    """The endpoints did not negotiate paths that differ by the UDP port alone (`Extensions.port_pairs`). If address translators give this
+    address and another one of this endpoint the same public address, the peer sends to one of the two alone. Follows `LocalAddressAdded`."""
+
+    address: str
+    """The IP address."""
+
+
+@documented
+@dataclass(frozen=True)
+class LocalAddressRemoved(AddressEvent):
+    """The peer does not use this address of this endpoint any more."""
+
+    address: str
+    """The IP address."""
+
+
+@documented
+@dataclass(frozen=True)
+class LocalAddressRefused(AddressEvent):
+    """The peer refused to add or delete this address of this endpoint. The endpoint sends no further request until its addresses change
+    again."""
+
+    address: str
+    """The IP address."""
+    cause: int
+    """The code of the error cause (RFC 5061 §4.3); 0 if the peer named none."""
+
+
+@dataclass(frozen=True)
+class AddressChangesUnsupported(AddressEvent):
+    """The peer does not recognize requests about addresses (ASCONF) although it offered them. No more requests are sent."""
+
+
 @documented
 @dataclass(frozen=True)
 class StreamsAdded(Event):
@@ -99,6 +192,15 @@ EVENTS: dict[str, type[Event]] = {
         Abandoned,
         Undelivered,
         PathChanged,
+        PeerAddressAdded,
+        PeerAddressRemoved,
+        PeerPathRemoved,
+        PeerPrimaryRequested,
+        LocalAddressAdded,
+        LocalAddressMayShare,
+        LocalAddressRemoved,
+        LocalAddressRefused,
+        AddressChangesUnsupported,
         StreamsAdded,
         PeerShutdown,
         Restarted,
