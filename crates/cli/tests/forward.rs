@@ -189,7 +189,19 @@ fn wrong_rules_are_explained() {
         (&["client", "--udp", "0=h:1"], "give its HOST"),
         (
             &["client", "h", "--udp", "0=h:1", "--path", "10.0.0.1,10.0.0.2"],
-            "give LOCAL only",
+            "give --path twice, as in --path 10.0.0.1 --path 10.0.0.2",
+        ),
+        (
+            &["client", "h", "--udp", "0=h:1", "--path", "wlan0,eth0"],
+            "give --path twice, as in --path wlan0 --path eth0",
+        ),
+        (
+            &["client", "h", "--udp", "0=h:1", "--metrics", "9101"],
+            "give ADDRESS:PORT, such as 127.0.0.1:9101",
+        ),
+        (
+            &["client", "h", "--udp", "5000=h:1", "--udp", "5000=h:2"],
+            "udp 127.0.0.1:5000=h:1 and udp 127.0.0.1:5000=h:2: give each rule a port of its own",
         ),
         (
             &["client", "h", "--config", "no-such-file"],

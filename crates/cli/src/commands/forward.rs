@@ -76,7 +76,7 @@ struct Common {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config: Option<PathBuf>,
     /// Serve metrics for Prometheus at http://ADDRESS:PORT/metrics
-    #[arg(long, help_heading = OUTPUT, value_name = "ADDRESS:PORT")]
+    #[arg(long, help_heading = OUTPUT, value_name = "ADDRESS:PORT", value_parser = parse_metrics)]
     metrics: Option<SocketAddr>,
     /// Time between two reports about paths and rules, like 10s; 0 prints none [default: 1s on a terminal, else 0]
     #[arg(long, help_heading = OUTPUT, value_name = "DURATION", value_parser = units::parse_seconds)]
@@ -94,6 +94,13 @@ struct Common {
 
 fn parse_memory(text: &str) -> Result<u64, String> {
     units::parse_size_within(text, 1 << 20..=1 << 40, "give 1mib to 1024gib, like 64mib")
+}
+
+fn parse_metrics(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        let port: u16 = text.trim_start_matches(':').parse().unwrap_or(9100);
+        format!("give ADDRESS:PORT, such as 127.0.0.1:{port}")
+    })
 }
 
 impl Common {

@@ -9,7 +9,7 @@ use anabranch::{
     AcceptedKeys, Association, BindError, ConnectError, DEFAULT_UDP_PORT, Endpoint, PathSource,
     PathSourceError, TlsSettings,
 };
-use anabranch_forward::{Client, ClientEvent, Limits, PORT, Protocol, Rule};
+use anabranch_forward::{Client, ClientEvent, Limits, Listen, PORT, Protocol, Rule};
 use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ pub(super) struct ClientArgs {
     tcp: Vec<Rule>,
     /// Use a path from this network interface, once for each, as it comes and goes (Linux only); auto: each interface with a default route; or an
     /// address of this machine [default: one path, wherever the system routes]
-    #[arg(long, value_name = "LOCAL", value_parser = path_arg::parse)]
+    #[arg(long, value_name = "LOCAL", value_parser = parse_path)]
     path: Vec<PathArg>,
     /// Forward datagrams to this UDP port at the server to a target here
     #[arg(long, help_heading = RULES, value_name = "RULE", value_parser = |text: &str| parse_rule(Protocol::Udp, true, text))]
@@ -84,6 +84,29 @@ pub(super) struct ClientArgs {
 
 fn parse_rule(protocol: Protocol, reverse: bool, text: &str) -> Result<Rule, String> {
     Rule::parse(protocol, reverse, text).map_err(|problem| problem.to_string())
+}
+
+/// Reads a path of the client. All its paths lead to the server's address, so that a second address or interface can only be another path.
+fn parse_path(text: &str) -> Result<PathArg, String> {
+    let several: Vec<String> = text
+        .split(',')
+        .map(|one| format!("--path {}", one.trim()))
+        .collect();
+    match several.len() {
+        1 => path_arg::parse(text),
+        2 => Err(format!("give --path twice, as in {}", several.join(" "))),
+        _ => Err(format!(
+            "give --path for each network, as in {}",
+            several.join(" ")
+        )),
+    }
+}
+
+/// Whether both rules would listen at the same place. Port 0 takes any free port.
+fn collide(one: &Rule, other: &Rule) -> bool {
+    let place = |rule: &Rule| (rule.protocol, rule.reverse, rule.listen.clone());
+    let takes_any = matches!(&one.listen, Listen::Socket(address) if address.port() == 0);
+    !takes_any && place(one) == place(other)
 }
 
 impl ClientArgs {
@@ -112,8 +135,7 @@ impl ClientArgs {
             let read = |text: &str| parse_rule(protocol, reverse, text);
             rules.extend(file::read_all(key, texts, read)?);
         }
-        self.path
-            .extend(file::read_all("path", &file.path, path_arg::parse)?);
+        self.path.extend(file::read_all("path", &file.path, parse_path)?);
         self.peer.extend(file.peer);
         self.udp_port = self.udp_port.or(file.udp_port);
         self.host = self.host.take().or(file.host);
@@ -128,16 +150,18 @@ impl ClientArgs {
                 "there is no rule: give --udp, --tcp, --reverse-udp or --reverse-tcp, as in --udp 5000=127.0.0.1:9000",
             ));
         }
+        for (index, rule) in rules.iter().enumerate() {
+            if let Some(other) = rules[..index].iter().find(|other| collide(other, rule)) {
+                return Err(Failure::new(format!(
+                    "two rules listen at the same place, {other} and {rule}: give each rule a port of its own"
+                )));
+            }
+        }
         Ok(rules)
     }
 
-    fn sources(&self) -> Result<Vec<PathSource>, Failure> {
-        if let Some(path) = self.path.iter().find(|path| path.remote.is_some()) {
-            return Err(Failure::new(format!(
-                "--path {path}: give LOCAL only; all paths lead to the server's address"
-            )));
-        }
-        Ok(self.path.iter().map(|path| path.local.source()).collect())
+    fn sources(&self) -> Vec<PathSource> {
+        self.path.iter().map(|path| path.local.source()).collect()
     }
 }
 
@@ -164,7 +188,7 @@ impl Route {
                 Failure::new("there is no server: give its HOST, or host in the file of --config")
             })?,
             udp_port: args.udp_port.unwrap_or(DEFAULT_UDP_PORT),
-            paths: args.sources()?,
+            paths: args.sources(),
             limits: args.common.limits(),
             tls,
             keys: args
