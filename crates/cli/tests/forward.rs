@@ -290,6 +290,30 @@ fn datagrams_and_connections_pass_and_are_counted() {
     }
 }
 
+/// Without a terminal and without `--interval`, the last report is the only one.
+#[test]
+#[cfg(unix)]
+fn the_last_report_comes_at_the_end() {
+    let (target, target_address) = udp();
+    let (_server, port) = server(&["--allow-to", &format!("{target_address}/udp")]);
+    let rule = format!("0={target_address}");
+    let mut client = Side::start(&["client", "127.0.0.1", "--udp-port", &port, "--udp", &rule]);
+    let listening = client.event("listening");
+    client.event("connected");
+    let (program, _) = udp();
+    program
+        .send_to(b"hello", place(&listening, 0, "listens_at"))
+        .unwrap();
+    let mut buffer = [0; 10];
+    assert_eq!(target.recv(&mut buffer).unwrap(), 5);
+    client.program.interrupt();
+    let last = client.event("status");
+    assert_eq!(last["clients"][0]["rules"][0]["bytes_sent"], 5, "{last}");
+    assert_eq!(last["clients"][0]["paths"][0]["state"], "active", "{last}");
+    let output = client.program.output();
+    assert!(output.status.success(), "{}", common::text(&output.stderr));
+}
+
 #[test]
 fn a_client_waits_for_its_server_and_options_come_from_files() {
     let folder = directory("forward-files");

@@ -78,7 +78,8 @@ struct Common {
     /// Serve metrics for Prometheus at http://ADDRESS:PORT/metrics
     #[arg(long, help_heading = OUTPUT, value_name = "ADDRESS:PORT", value_parser = parse_metrics)]
     metrics: Option<SocketAddr>,
-    /// Time between two reports about paths and rules, like 10s; 0 prints none [default: 1s on a terminal, else 0]
+    /// Time between two reports about paths and rules, like 10s; 0 prints none, not even the last one [default: 1s on
+    /// a terminal, else only the last report at Ctrl-C]
     #[arg(long, help_heading = OUTPUT, value_name = "DURATION", value_parser = units::parse_seconds)]
     interval: Option<Duration>,
     /// Flows at the same time, 1 to 16384: connections, and sources of datagrams; of one client at the server
@@ -178,7 +179,7 @@ impl Common {
         Ok(())
     }
 
-    /// Reports and serves the status while `work` runs, until the user asks to stop.
+    /// Reports and serves the status while `work` runs, until the user asks to stop, and then reports a last time.
     async fn watch(
         &self,
         status: impl Fn() -> Status + Clone + Send + Sync + 'static,
@@ -195,11 +196,22 @@ impl Common {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
-            () = work => {}
-            () = serving => {}
-            () = self.report(&status) => {}
-            () = interrupt.wait() => {}
+        // The last report has the associations that end with `work`.
+        let asked = async {
+            interrupt.wait().await;
+            status()
+        };
+        let last = tokio::select! {
+            () = work => None,
+            () = serving => None,
+            () = self.report(&status) => None,
+            last = asked => Some(last),
+        };
+        if let Some(status) = last.filter(|_| self.interval != Some(Duration::ZERO)) {
+            let mut screen = Screen::new(std::io::stdout().is_terminal());
+            self.observe
+                .output()
+                .fact(screen.draw(&status), &status.to_json());
         }
         Ok(())
     }
