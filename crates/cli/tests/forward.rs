@@ -552,6 +552,14 @@ fn paths_are_named_by_address_and_interface() {
     ]);
     let listening = client.event("listening");
     client.event("connected");
+    // A line for each path, when it works.
+    let mut working = std::collections::BTreeSet::new();
+    while working.len() < 2 {
+        let told = client.event("path");
+        if told["state"] == "active" {
+            working.insert(told["path"].to_string());
+        }
+    }
     loop {
         let status = client.event("status");
         let paths = status["clients"][0]["paths"].as_array().unwrap().clone();

@@ -3,6 +3,7 @@
 mod client;
 mod file;
 mod metrics;
+mod networks;
 mod permissions;
 mod server;
 mod status;

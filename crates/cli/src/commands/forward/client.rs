@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::file::{self, ClientFile};
 use super::status::Status;
-use super::{Common, ENCRYPTION};
+use super::{Common, ENCRYPTION, networks};
 use crate::encryption::{describe_peer, public_keys};
 use crate::failure::Failure;
 use crate::interrupt::{Interrupt, Reload};
@@ -306,6 +306,7 @@ pub(super) async fn run(mut args: ClientArgs, interrupt: Interrupt) -> Result<()
         tokio::select! {
             () = client.run(|| current().connect()) => {}
             () = reloading => {}
+            () = networks::tell(output, || client.association()) => {}
         }
     };
     args.common.watch(status, serving, &interrupt).await

@@ -77,8 +77,8 @@ pub(super) fn state_name(state: PathState) -> &'static str {
 }
 
 /// Why a path is not used, in words.
-fn remark(path: &PathStats) -> &'static str {
-    match path.state {
+pub(super) fn remark(state: PathState) -> &'static str {
+    match state {
         PathState::Active => "",
         PathState::PotentiallyFailed => "a timeout: heartbeats test it",
         PathState::Inactive => "no answers",
@@ -149,7 +149,7 @@ impl ClientView {
                 }),
                 units::size(path.data_bytes_sent),
                 format!("{:.1} %", loss(path) * 100.0),
-                remark(path).to_owned(),
+                remark(path.state).to_owned(),
             ]);
         }
         let columns = [
