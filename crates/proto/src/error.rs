@@ -65,6 +65,9 @@ pub enum KeyError {
         /// The epoch of the next key.
         expected: u64,
     },
+    /// One of the endpoints keeps no restart keys, or the set-up of the association has gone on too far for a restart.
+    #[error("the association cannot be restarted with restart keys")]
+    NoRestart,
 }
 
 /// Why a stream's priority or weight was not set.

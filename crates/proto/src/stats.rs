@@ -253,9 +253,12 @@ pub struct Extensions {
 pub struct ProtectionStats {
     /// Both directions are protected. User messages are sent only then.
     pub is_protected: bool,
-    /// The epoch of the key with which packets are encrypted: 3 at first, and one more after each rekeying.
+    /// The association was restarted with restart keys, by this endpoint or by the peer.
+    pub is_restarted: bool,
+    /// The epoch of the key with which packets are encrypted: 3 at first, and one more after each rekeying. After a restart that of the
+    /// restart keys, and then 3 again.
     pub epoch: Option<u64>,
-    /// The newest epoch of an encrypted packet of the peer.
+    /// The newest epoch of an encrypted packet of the peer. Restart keys do not count.
     pub newest_received: Option<u64>,
     /// Packets encrypted.
     pub packets_sealed: u64,

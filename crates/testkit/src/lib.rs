@@ -36,7 +36,7 @@ pub use script::{FromEndpoint, Script, packet_of, state_cookie};
 pub use seeds::Seeds;
 pub use signature::{Signature, authentication_parameters};
 pub use talker::{Message, Talker};
-pub use toy_keys::{ToyGuard, ToyKey, ToyKeys, protect};
+pub use toy_keys::{ToyGuard, ToyKey, ToyKeys, ToyRestartKeys, protect, protect_with_restarts};
 
 /// Settings of an endpoint that follows RFC 9260 and sends nothing unless asked: no heartbeats, no probes for a larger path
 /// MTU, no extensions. The buffers keep their configured sizes.

@@ -2,7 +2,8 @@
 //! packets is tested where no cryptography is. Nobody is kept from reading or forging such packets on purpose.
 
 use anabranch_proto::{
-    Agreement, FIRST_EPOCH, InitGuard, KeyLimits, KeyManager, KeyRole, ProtectionConfig, RecordKey, Timestamp,
+    Agreement, FIRST_EPOCH, InitGuard, KeyError, KeyLimits, KeyManager, KeyRole, ProtectionConfig, RecordKey,
+    Timestamp,
 };
 use bytes::Bytes;
 
@@ -18,6 +19,14 @@ fn mix(number: u64) -> u64 {
 pub fn protect(config: &mut anabranch_proto::Config) {
     config.authentication = None;
     config.require_protection(ProtectionConfig::default());
+}
+
+/// Settings that protect packets with toy keys, and that keep restart keys.
+pub fn protect_with_restarts(config: &mut anabranch_proto::Config) {
+    config.authentication = None;
+    let mut protection = ProtectionConfig::default();
+    protection.restart = true;
+    config.require_protection(protection);
 }
 
 /// A key: the same number at both ends.
@@ -99,6 +108,28 @@ const KEYS: u8 = 2;
 const FINISHED: u8 = 3;
 const ESTABLISHED: u8 = 4;
 
+/// Restart keys, as an endpoint stores them.
+#[derive(Clone, Copy, Debug)]
+pub struct ToyRestartKeys {
+    /// Their epoch.
+    pub epoch: u64,
+    /// For packets of the peer.
+    pub receiving: ToyKey,
+    /// For packets to the peer.
+    pub sending: ToyKey,
+}
+
+impl ToyRestartKeys {
+    /// Restarts an association whose INIT was not answered yet.
+    ///
+    /// # Errors
+    /// As [`KeyManager::restart`].
+    pub fn restart(self, manager: &mut KeyManager<'_>) -> Result<(), KeyError> {
+        let (receiving, sending) = (Box::new(self.receiving), Box::new(self.sending));
+        manager.restart(self.epoch, receiving, sending)
+    }
+}
+
 /// The key management of one association.
 #[derive(Clone, Debug, Default)]
 pub struct ToyKeys {
@@ -106,15 +137,26 @@ pub struct ToyKeys {
     pub limits: Option<KeyLimits>,
     /// The messages so far, and whether each arrived protected.
     pub messages: Vec<(Bytes, bool)>,
+    /// The newest restart keys, if both endpoints keep them.
+    pub stored: Option<ToyRestartKeys>,
 }
 
 impl ToyKeys {
-    fn key(&self, agreement: &Agreement, of: KeyRole, epoch: u64) -> Box<dyn RecordKey> {
+    fn key(&self, agreement: &Agreement, of: KeyRole, epoch: u64) -> ToyKey {
         let parameters = agreement.client.iter().chain(&agreement.server);
         let secret = parameters.fold(epoch, |state, byte| mix(state ^ u64::from(*byte)));
         let mut key = ToyKey::new(mix(secret ^ u64::from(of == KeyRole::Client)));
         key.limits = self.limits.unwrap_or(key.limits);
-        Box::new(key)
+        key
+    }
+
+    fn restart_keys(&self, agreement: &Agreement, epoch: u64) -> ToyRestartKeys {
+        let key = |of| ToyKey::new(mix(self.key(agreement, of, epoch).secret));
+        ToyRestartKeys {
+            epoch,
+            receiving: key(agreement.role.other()),
+            sending: key(agreement.role),
+        }
     }
 
     /// Begins: the client sends its first message. Nothing happens without protection.
@@ -149,8 +191,10 @@ impl ToyKeys {
             };
             let number = u64::from(epoch);
             let (own, peer) = (agreement.role, agreement.role.other());
-            let receiving = self.key(&agreement, peer, number);
-            let sending = self.key(&agreement, own, number);
+            let receiving = Box::new(self.key(&agreement, peer, number));
+            let sending = Box::new(self.key(&agreement, own, number));
+            let restart = self.restart_keys(&agreement, number);
+            let keeps = agreement.permits_restart();
             match message {
                 HELLO | KEYS => manager
                     .install_receiving(number, receiving)
@@ -162,6 +206,15 @@ impl ToyKeys {
                     .install_sending(now, number, sending)
                     .expect("the next epoch"),
                 _ => manager.fail(now, "a message that nobody sends"),
+            }
+            if keeps && message < FINISHED {
+                let (receiving, sending) = (Box::new(restart.receiving), Box::new(restart.sending));
+                manager
+                    .install_restart(number, receiving, sending)
+                    .expect("permitted");
+            } else if keeps {
+                // Before the peer can use these keys alone, and not before it has them.
+                self.stored = Some(restart);
             }
             if message < ESTABLISHED {
                 // The association may have ended.

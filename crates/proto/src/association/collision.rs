@@ -10,7 +10,7 @@ use anabranch_wire::parameter::{Parameter, ParametersBuilder};
 use bytes::Bytes;
 
 use super::identity::Identity;
-use super::protection::refused_init;
+use super::protection::{may_restart, needs_keys, own_parameter, refused_init};
 use super::{Association, State};
 use crate::association_state::{AssociationState, permit};
 use crate::control::{refuse, reply};
@@ -128,17 +128,20 @@ impl Association {
                 self.authentication.own().cloned(),
             )
         } else {
+            let random = &mut self.random;
+            let fresh = || VerificationTag(random.nonzero_u32());
             (
-                VerificationTag(self.random.nonzero_u32()),
+                self.protection.tag_for_restart(fresh),
                 first_tsn(&self.config, &mut self.random),
                 offer(&self.config, || self.random.bytes()),
             )
         };
+        let key_management = own_parameter(self, &peer, setting_up);
         let tie_tags = (self.state.kind() != AssociationState::CookieWait).then_some(self.identity.tie_tags);
         let own = OwnInit {
             fields: InitFields::own(&self.config, tag, initial_tsn),
             authentication,
-            key_management: self.protection.own().cloned(),
+            key_management,
         };
         let init_ack = answer_init(now, &self.config, &mut self.mint, inbound, &peer, own, tie_tags);
         self.control.reply(reply(inbound, init.initiate_tag, &[init_ack]));
@@ -165,8 +168,12 @@ impl Association {
             return false;
         }
         match self.identity.judge(&cookie) {
-            // Without keys that outlive it, an association is not restarted (R bit 0).
-            CookieAction::Restart if self.protection.is_on() => false,
+            // A restart is authenticated by restart keys alone (draft-ietf-tsvwg-sctp-dtls-chunk §5.4).
+            CookieAction::Restart if !may_restart(self) => {
+                let refusal = refuse(inbound, cookie.peer_tag, &[needs_keys()]);
+                self.control.reply(refusal);
+                false
+            }
             CookieAction::Restart => self.on_restart(now, inbound, &cookie),
             CookieAction::Collision => {
                 self.identity.peer_tag = cookie.peer_tag;

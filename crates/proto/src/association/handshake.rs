@@ -306,6 +306,9 @@ impl Association {
             outbound_streams: self.sender.queue.stream_count(),
             inbound_streams: self.receiver.inbound_streams(),
         });
+        if self.protection.complete_restart() {
+            self.notices.tell(Event::Protected);
+        }
         tell_authentication(self);
         if let Some(code_point) = self.adaptation_layer {
             self.notices.tell(Event::AdaptationLayer(code_point));
@@ -345,6 +348,7 @@ impl Association {
             let set_up = echoed.on_stale(staleness_us, &self.config, own.0, own.1);
             self.state = State::CookieWait(Box::new(set_up));
         }
+        self.protection.on_stale_cookie();
         // The peer discarded the data that was bundled with the stale cookie.
         self.identity.peer_tag = VerificationTag(0);
         self.sending(now, Sender::requeue_outstanding);

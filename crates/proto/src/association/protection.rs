@@ -4,15 +4,18 @@
 use std::borrow::Cow;
 
 use anabranch_wire::cause::Cause;
+use anabranch_wire::chunk::kind;
+use anabranch_wire::parameter::KeyManagement;
 use bytes::Bytes;
 
-use super::Association;
+use super::{Association, State};
 use crate::association_state::permit;
 use crate::close_reason::CloseReason;
 use crate::error::{KeyError, SendError};
 use crate::event::Event;
 use crate::extension::protection::{
-    Agreement, KEY_MANAGEMENT_PPID, KEY_STREAM, KeyExchange, KeyUsage, RecordKey, is_accepted_in_clear,
+    Agreement, KEY_MANAGEMENT_PPID, KEY_STREAM, KeyExchange, KeyUsage, RecordKey, answer,
+    is_accepted_in_clear,
 };
 use crate::inbound::Inbound;
 use crate::message::{MessagePart, SendOptions};
@@ -117,13 +120,59 @@ impl KeyManager<'_> {
     pub fn require(&mut self, now: Timestamp) {
         self.association.step(now, |it| {
             let forged = it.protection.accepts_clear() && !it.receiver.has_only_key_management();
+            let was_pending = it.protection.is_pending();
             if forged || !it.protection.require() {
                 fail(it, Cow::Borrowed(FORGED));
                 return;
             }
-            it.notices.tell(Event::Protected);
-            it.advance_addresses(now);
+            // After a restart, restart keys have protected the packets since set-up.
+            if was_pending {
+                it.notices.tell(Event::Protected);
+                it.advance_addresses(now);
+            }
         });
+    }
+
+    /// Keeps the restart keys of the newest epoch (draft-ietf-tsvwg-sctp-dtls-chunk §5.4): `receiving` for packets of the peer, `sending` for
+    /// packets to it. They stay unused until the peer restarts the association. The restart keys of the epoch before are kept until
+    /// [`KeyManager::remove_receiving`] names it.
+    ///
+    /// # Errors
+    /// See [`KeyError`]: one of the endpoints does not keep restart keys ([`Agreement::permits_restart`]).
+    pub fn install_restart(
+        &mut self,
+        epoch: u64,
+        receiving: Box<dyn RecordKey>,
+        sending: Box<dyn RecordKey>,
+    ) -> Result<(), KeyError> {
+        self.association
+            .change(|it| it.protection.install_restart(epoch, receiving, sending))
+    }
+
+    /// Restarts an association of which this endpoint has nothing left but restart keys. Call it right after [`crate::Endpoint::connect`], with
+    /// the same addresses and ports as before. The keys must never have been used, and must never be used again: record their use before this
+    /// call in a place that outlives the program. When the peer has answered, the association is protected by them ([`Event::Protected`]).
+    /// Then new keys should be agreed soon, beginning with epoch 3.
+    ///
+    /// # Errors
+    /// See [`KeyError`].
+    pub fn restart(
+        &mut self,
+        epoch: u64,
+        receiving: Box<dyn RecordKey>,
+        sending: Box<dyn RecordKey>,
+    ) -> Result<(), KeyError> {
+        self.association.change(|it| {
+            if !matches!(it.state, State::CookieWait(_)) {
+                return Err(KeyError::NoRestart);
+            }
+            it.protection.restart(epoch, receiving, sending)
+        })
+    }
+
+    /// Forgets the restart keys with which the association was restarted: packets of the peer with them are discarded from now on.
+    pub fn end_restart(&mut self) {
+        self.association.change(|it| it.protection.end_restart());
     }
 
     /// How often the keys of this epoch were used.
@@ -187,8 +236,8 @@ pub(super) fn adopt_protection(it: &mut Association, negotiated: &Negotiated<'_>
     it.protection.adopt(exchange.agree().ok());
 }
 
-/// The cause with which an INIT for an existing association is refused, if its packets are protected: a restart, which needs keys that this
-/// endpoint does not keep, or a set-up from both ends in which no roles can be chosen.
+/// The cause with which an INIT for an existing association is refused, if its packets are protected: a restart, if one of the endpoints has no
+/// restart keys, or a set-up from both ends in which no roles can be chosen.
 pub(super) fn refused_init(it: &Association, peer: &PeerInit) -> Option<Cause> {
     let own = it.protection.own()?;
     if it.state.may(permit::SET_UP) {
@@ -200,8 +249,39 @@ pub(super) fn refused_init(it: &Association, peer: &PeerInit) -> Option<Cause> {
     }
     // The INIT of this association itself, late, is answered as always.
     let is_own = peer.fields.tag == it.identity.peer_tag;
+    let keeps_keys = |parameter: &KeyManagement| parameter.flags().restart;
+    let restarts = it.protection.permits_restart() && peer.key_management.as_ref().is_some_and(keeps_keys);
+    (!is_own && !restarts).then(needs_keys)
+}
+
+/// The cause with which a restart without restart keys is refused.
+pub(super) fn needs_keys() -> Cause {
     let text = b"an association with these addresses and ports is encrypted, and cannot be restarted without its keys";
-    (!is_own).then(|| Cause::UserInitiatedAbort(Bytes::from_static(text)))
+    Cause::UserInitiatedAbort(Bytes::from_static(text))
+}
+
+/// The parameter of an INIT ACK that answers the INIT of this peer: during set-up that of the own INIT, otherwise one with a new tie breaker
+/// (draft-ietf-tsvwg-sctp-dtls-chunk §5.4).
+pub(super) fn own_parameter(
+    it: &mut Association,
+    peer: &PeerInit,
+    setting_up: bool,
+) -> Option<KeyManagement> {
+    if setting_up {
+        return it.protection.own().cloned();
+    }
+    let config = it.config.protection.as_ref()?;
+    Some(answer(
+        config,
+        peer.key_management.as_ref()?,
+        it.random.next_u32(),
+    ))
+}
+
+/// Whether the COOKIE ECHO of the present packet may restart the association: without protection always, with protection only if restart keys
+/// decrypted the packet.
+pub(super) fn may_restart(it: &Association) -> bool {
+    !it.protection.is_on() || it.protection.opened_for_restart()
 }
 
 /// Ends the association if its key may encrypt no more packets: the driver has not installed another one in time.
@@ -219,12 +299,18 @@ pub(super) fn end_if_exhausted(it: &mut Association) {
 pub(super) fn unprotect(it: &mut Association, now: Timestamp, inbound: Inbound) -> Option<Inbound> {
     // An attacker that does not know the tag causes no decryption.
     let is_protected = inbound.is_dtls();
-    if is_protected && !it.identity.is_proven(&inbound) {
+    let tag = inbound.packet.header.verification_tag;
+    if is_protected && !it.identity.is_proven(&inbound) && !it.protection.has_restart_tag(tag) {
         return None;
     }
     it.step(now, |it| {
         let accepted_clear = it.protection.accepts_clear();
-        let opened = it.protection.open(inbound)?;
+        let opened = it.protection.open(inbound, it.state.may(permit::SET_UP))?;
+        let begins_with = |kind| opened.leading().is_some_and(|raw| raw.kind == kind);
+        // Unused restart keys serve no other purpose than a restart (§5.4).
+        if it.protection.opened_for_restart() && !begins_with(kind::COOKIE_ECHO) {
+            return None;
+        }
         let begins = accepted_clear && !it.protection.accepts_clear();
         if begins && !it.receiver.has_only_key_management() {
             fail(it, Cow::Borrowed(FORGED));
@@ -238,11 +324,6 @@ pub(super) fn unprotect(it: &mut Association, now: Timestamp, inbound: Inbound) 
         }
         // A packet from an address that is not the peer's may only ask to add it (RFC 5061 §5.2 D2).
         let known = it.paths.knows(opened.remote.ip());
-        let is_asconf = || {
-            opened
-                .leading()
-                .is_some_and(|raw| raw.kind == anabranch_wire::chunk::kind::ASCONF)
-        };
-        (!is_protected || known || is_asconf()).then_some(opened)
+        (!is_protected || known || begins_with(kind::ASCONF)).then_some(opened)
     })
 }

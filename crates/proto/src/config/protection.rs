@@ -26,6 +26,10 @@ pub struct ProtectionConfig {
     /// How many packets the replay window has: a packet that arrives later than so many others of its keys is discarded. Paths overtake each
     /// other, so it must be larger than the rate of packets times the difference of the delays of the paths. 64 to 32,767, default 16,384.
     pub replay_window: u16,
+    /// Whether this endpoint keeps restart keys (§5.4): with [`crate::KeyManager::install_restart`], so that a peer that lost its state can
+    /// restart the association; and in a storage of the driver, so that this endpoint can ([`crate::KeyManager::restart`]). An association
+    /// is restarted only if both endpoints have this setting. Default false.
+    pub restart: bool,
 }
 
 impl Default for ProtectionConfig {
@@ -33,6 +37,7 @@ impl Default for ProtectionConfig {
         Self {
             methods: vec![192],
             replay_window: 16_384,
+            restart: false,
         }
     }
 }

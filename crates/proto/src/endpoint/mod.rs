@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use anabranch_wire::VerificationTag;
 use anabranch_wire::cause::{Cause, Causes};
-use anabranch_wire::chunk::{Chunk, ErrorChunk, Init, kind};
+use anabranch_wire::chunk::{Chunk, Dtls, ErrorChunk, Init, kind};
 use anabranch_wire::packet::Packet;
 use bytes::Bytes;
 
@@ -329,7 +329,10 @@ impl Endpoint {
         }
         let first = inbound.leading()?;
         // A restart takes the tag under which its COOKIE ECHO comes (§5.2.4 A): it must not be the tag of another association.
-        if first.kind == kind::COOKIE_ECHO && self.has_tag(tag) {
+        // With restart keys, the COOKIE ECHO is in a DTLS chunk.
+        let is_restart =
+            first.kind == kind::DTLS && Dtls::is_restart(&first) && !self.table.has_tag_at_ports(tag, &peer);
+        if (first.kind == kind::COOKIE_ECHO || is_restart) && self.has_tag(tag) {
             return None;
         }
         if let Some(id) = self.table.by_peer(&peer, udp_port) {

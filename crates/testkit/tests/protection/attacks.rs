@@ -12,7 +12,7 @@ use bytes::Bytes;
 use super::{MS, become_protected, config, connected, has, is_protected, link, protection, sctp};
 
 /// A copy of the last packet from this side to the other one.
-fn last_from(pair: &Pair, side: Side) -> Packet {
+pub(super) fn last_from(pair: &Pair, side: Side) -> Packet {
     let link = match side {
         Side::A => pair.links(0).0,
         Side::Z => pair.links(0).1,
@@ -22,7 +22,7 @@ fn last_from(pair: &Pair, side: Side) -> Packet {
 }
 
 /// The attacker sends a packet to this side.
-fn inject(pair: &mut Pair, to: Side, packet: Packet) {
+pub(super) fn inject(pair: &mut Pair, to: Side, packet: Packet) {
     let now = pair.now();
     pair.host_mut(to).handle_packet(now, packet);
     pair.run_ms(0);
@@ -113,7 +113,7 @@ fn with_packet_that_was_cut_off() -> (Pair, Packet) {
 }
 
 /// The bytes of the packet's SCTP packet.
-fn bytes_of(packet: &Packet) -> &Bytes {
+pub(super) fn bytes_of(packet: &Packet) -> &Bytes {
     let anabranch_netsim::Payload::Sctp(bytes) = &packet.payload else {
         panic!("SCTP");
     };

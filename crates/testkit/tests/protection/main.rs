@@ -2,6 +2,7 @@
 //! extensions that an association with protected packets keeps.
 
 mod attacks;
+mod restarts;
 mod set_up;
 mod transfer;
 

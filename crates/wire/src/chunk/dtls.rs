@@ -73,6 +73,12 @@ impl Dtls {
         ]
     }
 
+    /// Whether the chunk, which is a DTLS chunk, has the R bit: its record is protected with keys for a restart.
+    #[must_use]
+    pub const fn is_restart(raw: &RawChunk<'_>) -> bool {
+        raw.flags & RESTART != 0
+    }
+
     /// Decodes the chunk. Only the draft's form of the record header is valid.
     ///
     /// # Errors
@@ -89,7 +95,7 @@ impl Dtls {
             return Err(ChunkError::RecordHeader);
         }
         Ok(Self {
-            restart: raw.flags & RESTART != 0,
+            restart: Self::is_restart(raw),
             epoch: form & EPOCH_BITS,
             sequence: [*high, *low],
             encrypted: raw.after(Self::HEADER_LEN),

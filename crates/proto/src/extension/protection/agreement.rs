@@ -1,7 +1,7 @@
 //! The key management method and the roles, from the parameters of both endpoints (draft-ietf-tsvwg-sctp-dtls-chunk §5.1).
 
 use anabranch_wire::cause::Cause;
-use anabranch_wire::parameter::{KeyManagement, KeyManagementFlags};
+use anabranch_wire::parameter::{HEADER_LEN, KeyManagement, KeyManagementFlags};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::config::{MOST_METHODS, ProtectionConfig};
@@ -40,6 +40,19 @@ pub struct Agreement {
     pub server: Bytes,
 }
 
+impl Agreement {
+    /// Whether both endpoints set the R bit of their parameters: each keeps restart keys, and answers a restart that uses them.
+    #[must_use]
+    pub fn permits_restart(&self) -> bool {
+        let parameters = [&self.client, &self.server];
+        parameters.iter().all(|parameter| {
+            let value = parameter.get(HEADER_LEN..).map(Bytes::copy_from_slice);
+            let parameter = value.and_then(KeyManagement::from_value);
+            parameter.is_some_and(|parameter| parameter.flags().restart)
+        })
+    }
+}
+
 /// The parameters of both endpoints, as far as this endpoint has to keep its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyParameters<'a> {
@@ -58,7 +71,7 @@ pub(crate) struct KeyExchange {
 /// The parameter of an INIT: this endpoint takes either role, as two endpoints that set up an association at once need it.
 pub(crate) fn offer(config: &ProtectionConfig, tie_breaker: u32) -> KeyManagement {
     let flags = KeyManagementFlags {
-        restart: false,
+        restart: config.restart,
         server: true,
         client: true,
     };
@@ -69,7 +82,7 @@ pub(crate) fn offer(config: &ProtectionConfig, tie_breaker: u32) -> KeyManagemen
 pub(crate) fn answer(config: &ProtectionConfig, peer: &KeyManagement, tie_breaker: u32) -> KeyManagement {
     let server = peer.flags().client;
     let flags = KeyManagementFlags {
-        restart: false,
+        restart: config.restart,
         server,
         client: !server,
     };

@@ -1,11 +1,13 @@
 //! Protected packets (draft-ietf-tsvwg-sctp-dtls-chunk): what set-up agrees about keys (`agreement`), the cryptography that the driver has
-//! (`record_key`), the encryption of packets (`sending`), their decryption (`receiving`) and the replay window (`replay`). [`Protection`] is
-//! the state of an association. No cryptography is here, and an association without protection has an empty [`Protection`].
+//! (`record_key`), the encryption of packets (`sending`), their decryption (`receiving`), the replay window (`replay`) and the keys for a restart
+//! (`restart`). [`Protection`] is the state of an association. No cryptography is here, and an association without protection has an empty
+//! [`Protection`].
 
 mod agreement;
 mod receiving;
 mod record_key;
 mod replay;
+mod restart;
 mod sending;
 
 use anabranch_wire::chunk::{Chunk, Dtls, EData, EIData, RawChunk, experimental_kind, kind};
@@ -23,7 +25,8 @@ use crate::config::PROTECTION_OVERHEAD;
 use crate::error::KeyError;
 use crate::inbound::Inbound;
 use crate::stats::ProtectionStats;
-use receiving::{Receiving, Refused};
+use receiving::{Context, Receiving, Refused};
+use restart::{RestartKeys, Unused};
 use sending::Sending;
 
 pub(crate) use crate::message::{KEY_MANAGEMENT_PPID, KEY_STREAM};
@@ -44,6 +47,12 @@ struct State {
     agreement: Option<Agreement>,
     sending: Option<Sending>,
     receiving: Receiving,
+    /// The restart keys with which the peer may restart the association.
+    unused: Unused,
+    /// The association was restarted with restart keys.
+    restarted: bool,
+    /// The restart key of an association that this endpoint restarts, until its INIT was answered: the INIT leaves in clear.
+    resting: Option<Sending>,
     /// No packet in clear is accepted any more, except INIT and INIT ACK.
     enforced: bool,
     /// Both directions are protected: user messages may be sent.
@@ -63,6 +72,9 @@ impl Protection {
             agreement: None,
             sending: None,
             receiving: Receiving::default(),
+            unused: Unused::default(),
+            restarted: false,
+            resting: None,
             enforced: false,
             ready: false,
             counts: ProtectionStats::default(),
@@ -81,10 +93,21 @@ impl Protection {
         self.0.as_ref().map(|state| &state.own)
     }
 
-    /// The parameters of both endpoints are known. The keys of an earlier set-up are forgotten.
+    /// The parameters of both endpoints are known. The keys of an earlier set-up are forgotten, unless this set-up is a restart with restart
+    /// keys.
     pub(crate) fn adopt(&mut self, agreement: Option<Agreement>) {
-        if let Some(state) = &mut self.0 {
-            state.agreement = agreement;
+        let Some(state) = &mut self.0 else {
+            return;
+        };
+        state.agreement = agreement;
+        if let Some(keys) = state.unused.take_opened() {
+            state.receiving = Receiving::restarted(keys.receiving);
+            state.sending = Some(keys.sending);
+            state.counts.newest_received = None;
+            state.restarted = true;
+        } else if state.restarted && !state.ready {
+            state.sending = state.resting.take().or(state.sending.take());
+        } else {
             state.sending = None;
             state.receiving = Receiving::default();
             (state.enforced, state.ready) = (false, false);
@@ -118,7 +141,8 @@ impl Protection {
     /// Encrypts with the key of the next epoch from now on.
     pub(crate) fn install_sending(&mut self, epoch: u64, key: Box<dyn RecordKey>) -> Result<(), KeyError> {
         let state = self.0.as_mut().ok_or(KeyError::NotNegotiated)?;
-        follows(state.sending.as_ref().map(|sending| sending.epoch), epoch)?;
+        let primary = state.sending.as_ref().filter(|sending| !sending.restart);
+        follows(primary.map(|sending| sending.epoch), epoch)?;
         state.sending = Some(Sending::new(epoch, key));
         Ok(())
     }
@@ -126,6 +150,7 @@ impl Protection {
     pub(crate) fn remove_receiving(&mut self, epoch: u64) {
         if let Some(state) = &mut self.0 {
             state.receiving.remove(epoch);
+            state.unused.remove(epoch);
         }
     }
 
@@ -134,7 +159,7 @@ impl Protection {
         let Some(state) = &mut self.0 else {
             return false;
         };
-        let complete = state.sending.is_some() && state.receiving.newest().is_some();
+        let complete = state.sending.is_some() && !state.receiving.is_empty();
         state.enforced |= complete;
         state.ready |= complete;
         complete
@@ -145,7 +170,8 @@ impl Protection {
         let Some(state) = &self.0 else {
             return KeyUsage::default();
         };
-        let sending = state.sending.as_ref().filter(|sending| sending.epoch == epoch);
+        let primary = state.sending.as_ref().filter(|sending| !sending.restart);
+        let sending = primary.filter(|sending| sending.epoch == epoch);
         KeyUsage {
             sealed: sending.map_or(0, |sending| sending.usage().sealed),
             ..state.receiving.usage(epoch)
@@ -156,6 +182,7 @@ impl Protection {
         let state = self.0.as_ref()?;
         Some(ProtectionStats {
             is_protected: state.ready,
+            is_restarted: state.restarted,
             epoch: state.sending.as_ref().map(|sending| sending.epoch),
             ..state.counts
         })
@@ -169,6 +196,97 @@ fn follows(last: Option<u64>, epoch: u64) -> Result<(), KeyError> {
         Ok(())
     } else {
         Err(KeyError::Epoch { expected })
+    }
+}
+
+/// Restarts (draft-ietf-tsvwg-sctp-dtls-chunk §5.4).
+impl Protection {
+    /// Keeps the restart keys of an epoch, with which the peer may restart the association.
+    pub(crate) fn install_restart(
+        &mut self,
+        epoch: u64,
+        receiving: Box<dyn RecordKey>,
+        sending: Box<dyn RecordKey>,
+    ) -> Result<(), KeyError> {
+        let state = self.0.as_mut().ok_or(KeyError::NotNegotiated)?;
+        let permitted = state.agreement.as_ref().is_some_and(Agreement::permits_restart);
+        if !permitted {
+            return Err(KeyError::NoRestart);
+        }
+        // The primary keys of the epoch come first.
+        let newest = state.receiving.newest();
+        if newest != Some(epoch) {
+            let expected = newest.unwrap_or(FIRST_EPOCH);
+            return Err(KeyError::Epoch { expected });
+        }
+        state.unused.install(RestartKeys {
+            receiving: Context::new(epoch, receiving, state.replay_window),
+            sending: Sending::for_restart(epoch, sending),
+        });
+        Ok(())
+    }
+
+    /// This endpoint restarts the association of an earlier run with these keys. The INIT was not answered yet.
+    pub(crate) fn restart(
+        &mut self,
+        epoch: u64,
+        receiving: Box<dyn RecordKey>,
+        sending: Box<dyn RecordKey>,
+    ) -> Result<(), KeyError> {
+        let state = self.0.as_mut().ok_or(KeyError::NotNegotiated)?;
+        if !state.own.flags().restart || state.restarted {
+            return Err(KeyError::NoRestart);
+        }
+        state.receiving = Receiving::restarted(Context::new(epoch, receiving, state.replay_window));
+        state.resting = Some(Sending::for_restart(epoch, sending));
+        (state.restarted, state.enforced) = (true, true);
+        Ok(())
+    }
+
+    /// The cookie was too old: an INIT leaves again, in clear.
+    pub(crate) fn on_stale_cookie(&mut self) {
+        if let Some(state) = &mut self.0 {
+            state.resting = state.resting.take().or(state.sending.take());
+        }
+    }
+
+    /// Set-up is complete. True if it is a restart by this endpoint: then user messages may be sent.
+    pub(crate) fn complete_restart(&mut self) -> bool {
+        self.0.as_mut().is_some_and(|state| {
+            let completes = state.restarted && !state.ready;
+            state.ready |= completes;
+            completes
+        })
+    }
+
+    /// Forgets the restart key with which the association was restarted, for packets of the peer.
+    pub(crate) fn end_restart(&mut self) {
+        if let Some(state) = &mut self.0 {
+            state.receiving.end_restart();
+        }
+    }
+
+    /// Whether the peer can restart the association.
+    pub(crate) fn permits_restart(&self) -> bool {
+        self.0.as_ref().is_some_and(|state| !state.unused.is_empty())
+    }
+
+    /// The tag of an INIT ACK that answers a restart; `fresh` if the peer may not restart the association.
+    pub(crate) fn tag_for_restart(&mut self, fresh: impl FnOnce() -> VerificationTag) -> VerificationTag {
+        match self.0.as_mut().filter(|state| !state.unused.is_empty()) {
+            Some(state) => state.unused.tag(fresh),
+            None => fresh(),
+        }
+    }
+
+    /// Whether a packet with this tag may be decrypted with unused restart keys.
+    pub(crate) fn has_restart_tag(&self, tag: VerificationTag) -> bool {
+        self.0.as_ref().is_some_and(|state| state.unused.has_tag(tag))
+    }
+
+    /// Whether unused restart keys decrypted the present packet.
+    pub(crate) fn opened_for_restart(&self) -> bool {
+        self.0.as_ref().is_some_and(|state| state.unused.opened())
     }
 }
 
@@ -248,11 +366,13 @@ impl Protection {
 /// Packets of the peer.
 impl Protection {
     /// Decrypts a packet. `None` if it is discarded: a DTLS chunk that is not authentic, was replayed or is not alone; or a packet in clear
-    /// when none is accepted any more.
-    pub(crate) fn open(&mut self, inbound: Inbound) -> Option<Inbound> {
+    /// when none is accepted any more. While this endpoint restarts an association (`sets_up`), an ABORT or ERROR in clear is accepted: a peer
+    /// that has no such association cannot encrypt it.
+    pub(crate) fn open(&mut self, inbound: Inbound, sets_up: bool) -> Option<Inbound> {
         let Some(state) = &mut self.0 else {
             return Some(inbound);
         };
+        state.unused.begin_packet();
         let first = inbound.packet.chunks().next();
         let alone = inbound.packet.chunks().nth(1).is_none();
         match first {
@@ -265,7 +385,15 @@ impl Protection {
             }
             _ if inbound.contains(kind::DTLS) => None,
             Some(Ok(raw)) if state.enforced => {
-                let is_set_up = matches!(raw.kind, kind::INIT | kind::INIT_ACK) && alone;
+                let tag = inbound.packet.header.verification_tag;
+                let is_set_up = alone
+                    && match raw.kind {
+                        kind::INIT | kind::INIT_ACK => true,
+                        // It restarts nothing, and is told so.
+                        kind::COOKIE_ECHO => state.unused.has_tag(tag),
+                        kind::ABORT | kind::ERROR => sets_up,
+                        _ => false,
+                    };
                 state.counts.packets_unprotected += u64::from(!is_set_up);
                 is_set_up.then_some(inbound)
             }
@@ -285,18 +413,21 @@ impl State {
             counts.packets_unauthentic += 1;
             return None;
         };
-        // Keys for restarts are not supported (the R bit of the parameter is 0).
-        if chunk.restart {
-            return None;
-        }
         let mut common = [0; COMMON_HEADER_LEN];
         common[..2].copy_from_slice(&header.source_port.to_be_bytes());
         common[2..4].copy_from_slice(&header.destination_port.to_be_bytes());
         common[4..8].copy_from_slice(&header.verification_tag.0.to_be_bytes());
-        match self.receiving.open(&common, &chunk) {
+        let opened = if self.unused.has_tag(header.verification_tag) {
+            self.unused.open(&common, &chunk)
+        } else {
+            self.receiving.open(&common, &chunk)
+        };
+        match opened {
             Ok((packet, epoch)) => {
                 counts.packets_opened += 1;
-                counts.newest_received = counts.newest_received.max(Some(epoch));
+                if !chunk.restart {
+                    counts.newest_received = counts.newest_received.max(Some(epoch));
+                }
                 Some(packet)
             }
             Err(Refused::Replayed) => {

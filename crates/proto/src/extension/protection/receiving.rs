@@ -14,8 +14,8 @@ const MOST_KEYS: usize = 3;
 
 /// A key with which packets of the peer are decrypted.
 #[derive(Debug)]
-struct Context {
-    epoch: u64,
+pub(super) struct Context {
+    pub(super) epoch: u64,
     key: Box<dyn RecordKey>,
     window: ReplayWindow,
     usage: KeyUsage,
@@ -32,34 +32,52 @@ pub(super) enum Refused {
     NotAuthentic,
 }
 
-/// The keys of the peer, the newest epoch last.
+/// The keys of the peer.
 #[derive(Debug, Default)]
-pub(super) struct Receiving(Vec<Context>);
+pub(super) struct Receiving {
+    /// The primary keys, the newest epoch last.
+    primary: Vec<Context>,
+    /// The restart key with which the association was restarted.
+    restart: Option<Context>,
+}
 
 impl Receiving {
+    /// The keys of an association that is restarted with this key.
+    pub(super) fn restarted(key: Context) -> Self {
+        Self {
+            primary: Vec::new(),
+            restart: Some(key),
+        }
+    }
+
+    /// The newest epoch of the primary keys.
     pub(super) fn newest(&self) -> Option<u64> {
-        self.0.last().map(|context| context.epoch)
+        self.primary.last().map(|context| context.epoch)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.primary.is_empty() && self.restart.is_none()
+    }
+
+    /// Forgets the restart key.
+    pub(super) fn end_restart(&mut self) {
+        self.restart = None;
     }
 
     /// Adds the key of the next epoch. The oldest one is forgotten if there are more than three.
     pub(super) fn install(&mut self, epoch: u64, key: Box<dyn RecordKey>, window: u16) {
-        if self.0.len() == MOST_KEYS {
-            self.0.remove(0);
+        if self.primary.len() == MOST_KEYS {
+            self.primary.remove(0);
         }
-        self.0.push(Context {
-            epoch,
-            key,
-            window: ReplayWindow::new(window),
-            usage: KeyUsage::default(),
-        });
+        self.primary.push(Context::new(epoch, key, window));
     }
 
     pub(super) fn remove(&mut self, epoch: u64) {
-        self.0.retain(|context| context.epoch != epoch);
+        self.primary.retain(|context| context.epoch != epoch);
     }
 
     pub(super) fn usage(&self, epoch: u64) -> KeyUsage {
-        let context = self.0.iter().find(|context| context.epoch == epoch);
+        let context = self.primary.iter().find(|context| context.epoch == epoch);
         context.map_or(KeyUsage::default(), |context| context.usage)
     }
 
@@ -70,14 +88,33 @@ impl Receiving {
         chunk: &Dtls,
     ) -> Result<(Packet, u64), Refused> {
         // The newest epoch with these bits (RFC 9147 §4.2.2).
-        let has_bits = |context: &&mut Context| context.epoch as u8 & 3 == chunk.epoch;
-        let context = self.0.iter_mut().rev().find(has_bits).ok_or(Refused::NoKey)?;
+        let has_bits = |context: &&mut Context| context.has_bits(chunk.epoch);
+        let context = if chunk.restart {
+            self.restart.as_mut().filter(has_bits)
+        } else {
+            self.primary.iter_mut().rev().find(has_bits)
+        };
+        let context = context.ok_or(Refused::NoKey)?;
         context.open(common, chunk).map(|packet| (packet, context.epoch))
     }
 }
 
 impl Context {
-    fn open(&mut self, common: &[u8; COMMON_HEADER_LEN], chunk: &Dtls) -> Result<Packet, Refused> {
+    pub(super) fn new(epoch: u64, key: Box<dyn RecordKey>, window: u16) -> Self {
+        Self {
+            epoch,
+            key,
+            window: ReplayWindow::new(window),
+            usage: KeyUsage::default(),
+        }
+    }
+
+    /// Whether these are the two lowest bits of the epoch.
+    pub(super) fn has_bits(&self, epoch: u8) -> bool {
+        self.epoch as u8 & 3 == epoch
+    }
+
+    pub(super) fn open(&mut self, common: &[u8; COMMON_HEADER_LEN], chunk: &Dtls) -> Result<Packet, Refused> {
         let record = &chunk.encrypted[..];
         let sample = record.first_chunk().ok_or(Refused::NotAuthentic)?;
         let len = record.len().checked_sub(TAG_LEN).ok_or(Refused::NotAuthentic)?;

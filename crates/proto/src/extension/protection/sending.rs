@@ -17,11 +17,26 @@ pub(super) struct Sending {
     key: Box<dyn RecordKey>,
     /// The sequence number of the next record, and the number of records so far.
     next: u64,
+    /// The R bit of the DTLS chunks.
+    pub(super) restart: bool,
 }
 
 impl Sending {
     pub(super) fn new(epoch: u64, key: Box<dyn RecordKey>) -> Self {
-        Self { epoch, key, next: 0 }
+        Self {
+            epoch,
+            key,
+            next: 0,
+            restart: false,
+        }
+    }
+
+    /// The key of an epoch for a restart.
+    pub(super) fn for_restart(epoch: u64, key: Box<dyn RecordKey>) -> Self {
+        Self {
+            restart: true,
+            ..Self::new(epoch, key)
+        }
     }
 
     pub(super) fn usage(&self) -> KeyUsage {
@@ -63,7 +78,7 @@ impl Sending {
         let sample = buffer[content..].first_chunk().copied();
         let [high, low] = self.key.mask(sample.unwrap_or_default());
         let record = Dtls::record_header(epoch, [number[0] ^ high, number[1] ^ low]);
-        let chunk = Dtls::header(false, record, buffer.len() - content);
+        let chunk = Dtls::header(self.restart, record, buffer.len() - content);
         buffer[content - Dtls::HEADER_LEN..content].copy_from_slice(&chunk);
         let len = padded(buffer.len() - begin);
         buffer.resize(begin + len, 0);
