@@ -10,8 +10,15 @@ use crate::suite::Suite;
 /// The label of all exports.
 const LABEL: &[u8] = b"EXPORTER_TLS_FOR_DTLS_IN_SCTP";
 
-/// The key role of keys for ordinary packets. Keys for a restart have 1, and are not derived: restarts are not supported.
-const PRIMARY: u8 = 0;
+/// The key roles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum KeyUse {
+    /// For ordinary packets.
+    Primary = 0,
+    /// For a restart of the association.
+    Restart = 1,
+}
 
 /// The kinds of key material.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +37,19 @@ pub enum KeyKind {
 /// endpoints set up the association at once, only the roles are the same at both.
 #[must_use]
 pub fn exporter_context(sender: KeyRole, kind: KeyKind, agreement: &Agreement) -> Vec<u8> {
+    context(KeyUse::Primary, sender, kind, agreement)
+}
+
+/// The context of an export of restart keys: see [`exporter_context`].
+#[must_use]
+pub fn restart_exporter_context(sender: KeyRole, kind: KeyKind, agreement: &Agreement) -> Vec<u8> {
+    context(KeyUse::Restart, sender, kind, agreement)
+}
+
+fn context(used: KeyUse, sender: KeyRole, kind: KeyKind, agreement: &Agreement) -> Vec<u8> {
     let direction = u8::from(sender == KeyRole::Server);
     [
-        &[direction, PRIMARY, kind as u8][..],
+        &[direction, used as u8, kind as u8][..],
         &agreement.client,
         &agreement.server,
     ]
@@ -57,10 +74,15 @@ impl Material {
 }
 
 /// The secrets with which the TLS role `sender` of a finished handshake sends.
-pub(crate) fn export(connection: &Connection, sender: KeyRole, agreement: &Agreement) -> Option<Material> {
+pub(crate) fn export(
+    connection: &Connection,
+    used: KeyUse,
+    sender: KeyRole,
+    agreement: &Agreement,
+) -> Option<Material> {
     let suite = Suite::of(connection.negotiated_cipher_suite()?)?;
     let get = |kind, len| {
-        let context = exporter_context(sender, kind, agreement);
+        let context = context(used, sender, kind, agreement);
         let mut output = Zeroizing::new(vec![0; len]);
         connection
             .export_keying_material(&mut output[..], LABEL, Some(&context))
@@ -166,14 +188,17 @@ mod tests {
     fn contexts_and_exports_are_those_of_the_vectors() {
         let vectors: Value = serde_json::from_str(include_str!("../tests/vectors.json")).unwrap();
         let exports = vectors["exports"].as_array().unwrap();
-        assert_eq!(exports.len(), 18);
+        assert_eq!(exports.len(), 36);
         for vector in exports {
             let text = |name: &str| vector[name].as_str().unwrap();
             let agreement = agreement(text("client"), text("server"));
             let sender = [KeyRole::Client, KeyRole::Server][vector["direction"].as_u64().unwrap() as usize];
             let kinds = [KeyKind::Key, KeyKind::SequenceNumber, KeyKind::Iv];
             let kind = kinds[vector["kind"].as_u64().unwrap() as usize];
-            let context = exporter_context(sender, kind, &agreement);
+            let context = match vector["role"].as_u64().unwrap() {
+                0 => exporter_context(sender, kind, &agreement),
+                _ => restart_exporter_context(sender, kind, &agreement),
+            };
             assert_eq!(context, bytes(text("context")));
             let expected = bytes(text("export"));
             let ours = exported(
@@ -222,21 +247,19 @@ mod tests {
         }
         let agreement = agreement("8006000a0102030403c0", "8006000a0506070802c0");
         let secret = log.0.lock().unwrap().clone();
-        for sender in [KeyRole::Client, KeyRole::Server] {
+        let both = [KeyRole::Client, KeyRole::Server];
+        let uses = [KeyUse::Primary, KeyUse::Restart];
+        for (sender, used) in both
+            .into_iter()
+            .flat_map(|sender| uses.map(|used| (sender, used)))
+        {
             let suite = Suite::of(client.negotiated_cipher_suite().unwrap()).unwrap();
             let algorithm = if suite == Suite::Aes256Gcm {
                 hmac::HMAC_SHA384
             } else {
                 hmac::HMAC_SHA256
             };
-            let of = |kind, len| {
-                exported(
-                    algorithm,
-                    &secret,
-                    &exporter_context(sender, kind, &agreement),
-                    len,
-                )
-            };
+            let of = |kind, len| exported(algorithm, &secret, &context(used, sender, kind, &agreement), len);
             let iv = of(KeyKind::Iv, IV_LEN).try_into().unwrap();
             let (key, sn_key) = (
                 of(KeyKind::Key, suite.key_len()),
@@ -249,6 +272,7 @@ mod tests {
                 } else {
                     &client
                 },
+                used,
                 sender,
                 &agreement,
             )
@@ -260,6 +284,7 @@ mod tests {
                 } else {
                     &server
                 },
+                used,
                 sender,
                 &agreement,
             )

@@ -10,10 +10,11 @@ use bytes::Bytes;
 use rustls::Connection;
 
 use crate::METHOD;
-use crate::exporter::export;
+use crate::exporter::{KeyUse, export};
 use crate::key_log::LoggedKey;
 use crate::message::{Message, is_client_hello};
 use crate::peer::PeerIdentity;
+use crate::restart_keys::RestartKeys;
 use crate::settings::TlsSettings;
 use crate::suite::Suite;
 
@@ -53,6 +54,13 @@ pub enum Action {
     InstallSending(u64, Box<dyn RecordKey>),
     /// Forget the key of this epoch for packets of the peer ([`anabranch_proto::KeyManager::remove_receiving`]).
     RemoveReceiving(u64),
+    /// Keep these restart keys of the epoch, the first for packets of the peer and the second for packets to it
+    /// ([`anabranch_proto::KeyManager::install_restart`]).
+    InstallRestart(u64, Box<dyn RecordKey>, Box<dyn RecordKey>),
+    /// Store these restart keys in place of the former ones, if this endpoint stores any, before the next action.
+    StoreRestart(Box<RestartKeys>),
+    /// Forget the restart keys with which the association was restarted ([`anabranch_proto::KeyManager::end_restart`]).
+    EndRestart,
     /// Accept protected packets alone ([`anabranch_proto::KeyManager::require`]).
     Require,
     /// End the association ([`anabranch_proto::KeyManager::fail`]).
@@ -71,11 +79,32 @@ pub struct KeyManagement {
     peer: Option<PeerIdentity>,
     /// When the next handshake begins.
     rekey_at: Timestamp,
-    /// Keys of the epoch before, and when they are forgotten.
-    draining: Option<(u64, Timestamp)>,
+    /// Restart keys protected the association before the first keys.
+    restarted: bool,
+    /// Keys that are forgotten, and when.
+    draining: Option<(Former, Timestamp)>,
     failures: u32,
     failed: bool,
     actions: VecDeque<Action>,
+}
+
+/// Keys that were in use before the present ones.
+#[derive(Clone, Copy, Debug)]
+enum Former {
+    /// Those of this epoch.
+    Epoch(u64),
+    /// Restart keys.
+    Restart,
+}
+
+impl Former {
+    /// The driver forgets the keys.
+    fn forget(self) -> Action {
+        match self {
+            Self::Epoch(epoch) => Action::RemoveReceiving(epoch),
+            Self::Restart => Action::EndRestart,
+        }
+    }
 }
 
 /// A handshake.
@@ -87,6 +116,8 @@ struct Handshake {
     messages: u32,
     /// The client's key, which it uses when the server says that it has the other one.
     waiting: Option<Box<dyn RecordKey>>,
+    /// The client's restart keys, which it stores then: before, the server may not have them.
+    unstored: Option<Box<RestartKeys>>,
 }
 
 impl core::fmt::Debug for Handshake {
@@ -103,8 +134,45 @@ impl KeyManagement {
     #[must_use]
     pub fn new(now: Timestamp, settings: TlsSettings, agreement: Agreement) -> Self {
         let role = agreement.role;
-        let supported = agreement.method == METHOD;
+        let mut management = Self::idle(settings, agreement);
+        if management.agreement.method == METHOD {
+            management.begin(now, role);
+        } else {
+            management.fail("the key management method is not TLS 1.3");
+        }
+        management
+    }
+
+    /// The key management of an association that was restarted with restart keys: the client begins a handshake for new keys at once.
+    /// `agreement` is the result of the new set-up. `peer` and `suite` are those of the restart keys; the peer has to show the same identity
+    /// again.
+    #[must_use]
+    pub fn after_restart(
+        now: Timestamp,
+        settings: TlsSettings,
+        agreement: Agreement,
+        peer: PeerIdentity,
+        suite: Suite,
+    ) -> Self {
         let mut management = Self {
+            peer: Some(peer),
+            suite: Some(suite),
+            restarted: true,
+            ..Self::idle(settings, agreement)
+        };
+        if management.agreement.method != METHOD {
+            management.fail("the key management method is not TLS 1.3");
+        } else if management.agreement.role == KeyRole::Client {
+            management.begin(now, KeyRole::Client);
+        } else {
+            // In case the client does not begin.
+            management.rekey_at = now + RETRY_AFTER;
+        }
+        management
+    }
+
+    fn idle(settings: TlsSettings, agreement: Agreement) -> Self {
+        Self {
             settings,
             agreement,
             epoch: None,
@@ -112,17 +180,12 @@ impl KeyManagement {
             suite: None,
             peer: None,
             rekey_at: Timestamp::MAX,
+            restarted: false,
             draining: None,
             failures: 0,
             failed: false,
             actions: VecDeque::new(),
-        };
-        if supported {
-            management.begin(now, role);
-        } else {
-            management.fail("the key management method is not TLS 1.3");
         }
-        management
     }
 
     /// The next action, if there is one.
@@ -133,10 +196,14 @@ impl KeyManagement {
     /// The certificate or key of the peer in the first handshake; all further ones showed the same.
     #[must_use]
     pub fn peer(&self) -> Option<&PeerIdentity> {
-        self.peer.as_ref().filter(|_| self.epoch.is_some())
+        self.peer.as_ref().filter(|_| self.has_keys())
     }
 
-    /// The epoch of the keys in use.
+    fn has_keys(&self) -> bool {
+        self.restarted || self.epoch.is_some()
+    }
+
+    /// The epoch of the keys in use; `None` before the first, also under restart keys.
     #[must_use]
     pub fn epoch(&self) -> Option<u64> {
         self.epoch
@@ -159,8 +226,8 @@ impl KeyManagement {
 
     /// The time of [`KeyManagement::poll_timeout`] has come.
     pub fn handle_timeout(&mut self, now: Timestamp) {
-        if let Some((epoch, _)) = self.draining.take_if(|(_, until)| *until <= now) {
-            self.actions.push_back(Action::RemoveReceiving(epoch));
+        if let Some((former, _)) = self.draining.take_if(|(_, until)| *until <= now) {
+            self.actions.push_back(former.forget());
         }
         if self
             .handshake
@@ -176,7 +243,7 @@ impl KeyManagement {
 
     /// Begins a rekeying, unless a handshake has begun and not ended (§6.2).
     pub fn rekey(&mut self, now: Timestamp) {
-        if self.handshake.is_none() && self.epoch.is_some() && !self.failed {
+        if self.handshake.is_none() && self.has_keys() && !self.failed {
             self.begin(now, KeyRole::Client);
         }
     }
@@ -203,7 +270,7 @@ impl KeyManagement {
             Some((epoch, Message::Records(records))) => self.on_records(now, epoch, &records, protected),
             Some((epoch, Message::Established)) => self.on_established(now, epoch, protected),
             // After the first keys, nobody but the peer can send messages: one of an unknown type may be of a later version.
-            None if self.epoch.is_some() => {}
+            None if self.has_keys() => {}
             None => self.fail("a message of the peer is malformed"),
         }
     }
@@ -252,6 +319,7 @@ impl KeyManagement {
                     deadline: now + HANDSHAKE_TIME,
                     messages: 0,
                     waiting: None,
+                    unstored: None,
                 });
                 self.rekey_at = Timestamp::MAX;
                 self.flush();
@@ -323,7 +391,7 @@ impl KeyManagement {
             return;
         }
         let get = |sender| {
-            let material = export(&handshake.tls, sender, &self.agreement)?;
+            let material = export(&handshake.tls, KeyUse::Primary, sender, &self.agreement)?;
             let key = material.key();
             if let Some(log) = self.settings.log() {
                 // A rekeying may turn the roles of TLS round; a log names the same endpoint by the same word.
@@ -338,19 +406,28 @@ impl KeyManagement {
             self.fail("no keys can be exported");
             return;
         };
+        let restart = restart_keys(handshake, &self.agreement, &peer);
         self.peer = Some(peer);
         self.suite = handshake.tls.negotiated_cipher_suite().and_then(Suite::of);
         self.actions
             .push_back(Action::InstallReceiving(epoch, Box::new(receiving)));
+        if let Some((receiving, sending)) = restart.as_ref().and_then(|restart| restart.keys()) {
+            let (receiving, sending) = (Box::new(receiving), Box::new(sending));
+            self.actions
+                .push_back(Action::InstallRestart(epoch, receiving, sending));
+        }
         match role {
             // The last messages of the client leave with the former keys, or in clear.
             KeyRole::Client => {
                 handshake.waiting = Some(Box::new(sending));
+                handshake.unstored = restart;
                 self.flush();
             }
             KeyRole::Server => {
                 self.actions
                     .push_back(Action::InstallSending(epoch, Box::new(sending)));
+                // Before the message after which the client forgets the former ones.
+                self.actions.extend(restart.map(Action::StoreRestart));
                 self.close();
                 self.send(epoch, &Message::Established);
                 if epoch == FIRST_EPOCH {
@@ -367,10 +444,14 @@ impl KeyManagement {
             .handshake
             .as_mut()
             .filter(|handshake| low(handshake.epoch) == epoch);
-        let sending = waits.and_then(|handshake| Some((handshake.epoch, handshake.waiting.take()?)));
+        let sending = waits.and_then(|handshake| {
+            let key = handshake.waiting.take()?;
+            Some((handshake.epoch, key, handshake.unstored.take()))
+        });
         match sending {
-            Some((epoch, key)) if protected => {
+            Some((epoch, key, restart)) if protected => {
                 self.actions.push_back(Action::InstallSending(epoch, key));
+                self.actions.extend(restart.map(Action::StoreRestart));
                 // Not before: until now the server may refuse this side, and after this TLS reads nothing more.
                 self.close();
                 if epoch == FIRST_EPOCH {
@@ -378,7 +459,7 @@ impl KeyManagement {
                 }
                 self.establish(now, epoch, DRAIN);
             }
-            None if self.epoch.is_some() => {}
+            None if self.has_keys() => {}
             _ => self.fail("the peer says in clear that it protects its packets"),
         }
     }
@@ -389,11 +470,13 @@ impl KeyManagement {
         self.failures = 0;
         self.rekey_at = now + self.settings.rekey_time();
         if let Some((older, _)) = self.draining.take() {
-            self.actions.push_back(Action::RemoveReceiving(older));
+            self.actions.push_back(older.forget());
         }
-        if let Some(former) = self.epoch.replace(epoch) {
-            self.draining = Some((former, now + drain));
-        }
+        let former = match self.epoch.replace(epoch) {
+            Some(former) => Some(Former::Epoch(former)),
+            None => self.restarted.then_some(Former::Restart),
+        };
+        self.draining = former.map(|former| (former, now + drain));
     }
 
     /// Closes the TLS connection, whose keys are installed (*Initial Establishment* in the draft of the handshake).
@@ -446,6 +529,25 @@ impl KeyManagement {
         self.rekey_at = Timestamp::MAX;
         self.actions.push_back(Action::Fail(why.into()));
     }
+}
+
+/// The restart keys of a handshake, if both endpoints keep them.
+fn restart_keys(
+    handshake: &Handshake,
+    agreement: &Agreement,
+    peer: &PeerIdentity,
+) -> Option<Box<RestartKeys>> {
+    let get = |sender| export(&handshake.tls, KeyUse::Restart, sender, agreement);
+    if !agreement.permits_restart() {
+        return None;
+    }
+    let (receiving, sending) = (get(handshake.role.other())?, get(handshake.role)?);
+    Some(Box::new(RestartKeys::new(
+        handshake.epoch,
+        receiving,
+        sending,
+        peer.clone(),
+    )))
 }
 
 /// The bits of an epoch in a message.

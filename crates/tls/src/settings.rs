@@ -21,6 +21,7 @@ use crate::identity::{Identity, provider};
 use crate::key_file::{SecretKey, read_public_keys};
 use crate::key_log::KeyLog;
 use crate::known_keys::KnownKeys;
+use crate::restart_directory::RestartDirectory;
 use crate::trust::Trust;
 use crate::verifier::PeerVerifier;
 
@@ -34,6 +35,8 @@ pub struct TlsSettings {
     guard: Option<Arc<KnownKeys>>,
     rekey_after: Duration,
     key_log: Option<Arc<dyn KeyLog>>,
+    restarts: bool,
+    restart_keys: Option<RestartDirectory>,
 }
 
 impl TlsSettings {
@@ -85,6 +88,8 @@ impl TlsSettings {
                 .map(|(own, peers)| Arc::new(KnownKeys::new(own, peers))),
             rekey_after: Duration::from_secs(3600),
             key_log: None,
+            restarts: false,
+            restart_keys: None,
         })
     }
 
@@ -125,6 +130,43 @@ impl TlsSettings {
             key_log: Some(log),
             ..self
         }
+    }
+
+    /// Permits peers that lost their state to restart their associations with restart keys (draft-ietf-tsvwg-sctp-dtls-chunk §5.4), instead
+    /// of waiting until this endpoint notices the end of the old association. This endpoint keeps its part of the keys in memory. Peers
+    /// need this setting too, or [`TlsSettings::keep_restart_keys`]. Default off.
+    #[must_use]
+    pub fn permit_restarts(mut self) -> Self {
+        self.restarts = true;
+        self
+    }
+
+    /// Stores restart keys in this directory, so that this endpoint can restart its associations after it has lost its state: a program that
+    /// connects again from the same addresses, UDP port and SCTP port restarts the association with that peer. Also permits the restarts of
+    /// peers, as [`TlsSettings::permit_restarts`] does.
+    ///
+    /// Creates the directory if it does not exist. Each association has a file there, which only the owner can read, and which is gone when
+    /// the association has ended or the keys are used. Each endpoint needs a directory of its own. Everyone who can read the files can
+    /// take the place of this endpoint in its associations.
+    ///
+    /// # Errors
+    /// [`SettingsError::File`]: the directory cannot be created or opened.
+    pub fn keep_restart_keys(mut self, directory: impl AsRef<Path>) -> Result<Self, SettingsError> {
+        let path = directory.as_ref();
+        self.restart_keys = Some(RestartDirectory::open(path).map_err(|error| of_file(path, &error))?);
+        Ok(self.permit_restarts())
+    }
+
+    /// Whether associations can be restarted with restart keys.
+    #[must_use]
+    pub fn permits_restarts(&self) -> bool {
+        self.restarts
+    }
+
+    /// The directory of [`TlsSettings::keep_restart_keys`].
+    #[must_use]
+    pub fn restart_directory(&self) -> Option<&RestartDirectory> {
+        self.restart_keys.as_ref()
     }
 
     pub(crate) fn log(&self) -> Option<&dyn KeyLog> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anabranch_proto::{Agreement, KeyRole, KeyUsage, RecordKey, Timestamp};
 use anabranch_tls::{
-    AcceptedKeys, Action, Fingerprint, Identity, KeyLog, KeyManagement, LoggedKey, PeerIdentity, SecretKey,
-    TlsSettings, Trust, read_key_log,
+    AcceptedKeys, Action, Fingerprint, Identity, KeyLog, KeyManagement, LoggedKey, PeerIdentity, RestartKeys,
+    SecretKey, TlsSettings, Trust, read_key_log,
 };
 use bytes::Bytes;
 
@@ -41,11 +41,17 @@ fn at(seconds: u64) -> Timestamp {
     Timestamp::from_millis(1000 * seconds)
 }
 
+type Key = Box<dyn RecordKey>;
+
 /// One end: its key management, and what a driver would have done.
 struct End {
     keys: KeyManagement,
     sending: Option<(u64, Box<dyn RecordKey>)>,
     receiving: Vec<(u64, Box<dyn RecordKey>)>,
+    /// The newest restart keys, for packets of the peer and to it.
+    restart: Option<(u64, Key, Key)>,
+    stored: Option<RestartKeys>,
+    restart_ended: bool,
     required: bool,
     failed: Option<String>,
     /// Messages to the peer, and whether they leave protected.
@@ -64,10 +70,17 @@ impl End {
     }
 
     fn with(settings: &TlsSettings, agreement: Agreement) -> Self {
+        Self::of(KeyManagement::new(at(0), settings.clone(), agreement))
+    }
+
+    fn of(keys: KeyManagement) -> Self {
         let mut end = Self {
-            keys: KeyManagement::new(at(0), settings.clone(), agreement),
+            keys,
             sending: None,
             receiving: Vec::new(),
+            restart: None,
+            stored: None,
+            restart_ended: false,
             required: false,
             failed: None,
             out: VecDeque::new(),
@@ -83,6 +96,15 @@ impl End {
                 Action::InstallReceiving(epoch, key) => self.receiving.push((epoch, key)),
                 Action::InstallSending(epoch, key) => self.sending = Some((epoch, key)),
                 Action::RemoveReceiving(epoch) => self.receiving.retain(|(one, _)| *one != epoch),
+                Action::InstallRestart(epoch, receiving, sending) => {
+                    assert_eq!(self.epochs().last(), Some(&epoch), "primary keys come first");
+                    self.restart = Some((epoch, receiving, sending));
+                }
+                Action::StoreRestart(keys) => {
+                    assert_eq!(self.sending.as_ref().map(|(epoch, _)| *epoch), Some(keys.epoch()));
+                    self.stored = Some(*keys);
+                }
+                Action::EndRestart => self.restart_ended = true,
                 Action::Require => self.required = true,
                 Action::Fail(why) => self.failed = Some(why.into_owned()),
                 other => panic!("{other:?}"),
@@ -307,6 +329,178 @@ fn rekeying_by_time_by_use_and_from_both_sides_at_once() {
         assert!(agree(&ends), "{epoch}");
         assert!(ends.iter().all(|end| end.keys.epoch() == Some(epoch)));
     }
+}
+
+/// The parameters of endpoints that permit restarts, with other tie breakers for each number.
+fn permitting(role: KeyRole, number: u8) -> Agreement {
+    let parameter = |flags| vec![0x80, 6, 0, 10, number, 0, 0, flags, flags, 192].into();
+    Agreement {
+        role,
+        method: anabranch_tls::METHOD,
+        client: parameter(5),
+        server: parameter(6),
+    }
+}
+
+/// Two ends that permit restarts, after the first handshake.
+fn permitting_pair(settings: [&TlsSettings; 2]) -> [End; 2] {
+    let mut ends = [
+        End::with(settings[0], permitting(KeyRole::Client, 1)),
+        End::with(settings[1], permitting(KeyRole::Server, 1)),
+    ];
+    exchange(at(0), &mut ends);
+    ends
+}
+
+fn passes(sending: &dyn RecordKey, receiving: &dyn RecordKey) -> bool {
+    let mut content = *b"data";
+    let tag = sending.seal(1, [1, 2, 3], &mut content).unwrap();
+    let record = [&content[..], &tag].concat();
+    receiving.open(1, [1, 2, 3], &record, &mut content) && content == *b"data"
+}
+
+/// draft-porfiri-tsvwg-sctp-dtls-handshake §5.4: each epoch has restart keys, if both endpoints permit restarts.
+#[test]
+fn each_epoch_has_restart_keys() {
+    let (alice, bob) = (by_authority(ALICE, None), by_authority(BOB, None));
+    let mut ends = permitting_pair([&alice, &bob]);
+    for epoch in [3, 4] {
+        assert!(agree(&ends));
+        for (one, other) in [(&ends[0], &ends[1]), (&ends[1], &ends[0])] {
+            let (of, _, sending) = one.restart.as_ref().unwrap();
+            let (_, receiving, _) = other.restart.as_ref().unwrap();
+            assert_eq!(*of, epoch);
+            assert!(passes(&**sending, &**receiving));
+            let (_, primary) = other.receiving.last().unwrap();
+            assert!(
+                !passes(&**sending, &**primary),
+                "they are other keys than the primary ones"
+            );
+            let stored = one.stored.as_ref().unwrap();
+            let stored = RestartKeys::from_bytes(&stored.to_bytes()).unwrap();
+            assert_eq!((stored.epoch(), Some(stored.suite())), (epoch, one.keys.suite()));
+            assert_eq!(Some(stored.peer()), one.keys.peer());
+            let (_, sending) = stored.keys().unwrap();
+            assert!(passes(&sending, &**receiving));
+        }
+        ends[1].keys.rekey(at(epoch));
+        ends[1].act();
+        exchange(at(epoch), &mut ends);
+    }
+    let ends = pair(&alice, &bob);
+    assert!(
+        ends.iter()
+            .all(|end| end.restart.is_none() && end.stored.is_none())
+    );
+}
+
+/// A client that fails before the server has its last message has the former keys in its storage, which the server has too.
+#[test]
+fn restart_keys_are_stored_when_the_peer_has_them() {
+    let mut ends = permitting_pair([&by_authority(ALICE, None), &by_authority(BOB, None)]);
+    ends[0].keys.rekey(at(1));
+    ends[0].act();
+    for from in [0, 1] {
+        for message in std::mem::take(&mut ends[from].out) {
+            ends[1 - from].take(at(1), &message);
+        }
+    }
+    let epochs = |end: &End| {
+        let installed = end.restart.as_ref().map(|(epoch, ..)| *epoch);
+        (installed, end.stored.as_ref().map(RestartKeys::epoch))
+    };
+    assert_eq!(
+        (epochs(&ends[0]), epochs(&ends[1])),
+        ((Some(4), Some(3)), (Some(3), Some(3)))
+    );
+    for message in std::mem::take(&mut ends[0].out) {
+        ends[1].take(at(1), &message);
+    }
+    assert_eq!(
+        (epochs(&ends[0]), epochs(&ends[1])),
+        ((Some(4), Some(3)), (Some(4), Some(4)))
+    );
+    exchange(at(1), &mut ends);
+    assert_eq!(epochs(&ends[0]), (Some(4), Some(4)));
+}
+
+/// Both ends after a restart, each with the identity that it knows of the other.
+fn restarted(settings: [&TlsSettings; 2], before: &[End; 2], role: KeyRole) -> [End; 2] {
+    let roles = [role, role.other()];
+    [0, 1].map(|end| {
+        let peer = before[end].keys.peer().unwrap().clone();
+        let suite = before[end].keys.suite().unwrap();
+        let agreement = permitting(roles[end], 2);
+        End::of(KeyManagement::after_restart(
+            at(1000),
+            settings[end].clone(),
+            agreement,
+            peer,
+            suite,
+        ))
+    })
+}
+
+/// Messages between two ends whose packets are protected by restart keys.
+fn exchange_protected(now: Timestamp, ends: &mut [End; 2]) {
+    for _ in 0..10 {
+        for from in [0, 1] {
+            for (message, _) in std::mem::take(&mut ends[from].out) {
+                ends[1 - from].take(now, &(message, true));
+            }
+        }
+    }
+}
+
+/// §6.3: after a restart the epochs begin at 3 again, and the restart keys are forgotten after a time.
+#[test]
+fn a_restart_has_new_keys_at_once() {
+    let (alice, bob) = (by_authority(ALICE, None), by_authority(BOB, None));
+    let settings = [&alice, &bob];
+    for role in [KeyRole::Client, KeyRole::Server] {
+        let before = permitting_pair(settings);
+        let mut ends = restarted(settings, &before, role);
+        for (end, former) in ends.iter().zip(&before) {
+            assert_eq!((end.keys.peer(), end.keys.epoch()), (former.keys.peer(), None));
+        }
+        exchange_protected(at(1001), &mut ends);
+        assert!(agree(&ends));
+        for end in &mut ends {
+            assert_eq!((end.keys.epoch(), end.epochs()), (Some(3), vec![3]));
+            assert_eq!(end.restart.as_ref().map(|(epoch, ..)| *epoch), Some(3));
+            assert!(end.stored.is_some() && !end.restart_ended);
+            end.keys.handle_timeout(at(1001 + 303));
+            end.act();
+            assert!(end.restart_ended && end.epochs() == [3]);
+        }
+    }
+}
+
+/// Restart keys alone do not keep an association: the peer shows who it is again, and if the client does not begin, the server does.
+#[test]
+fn a_restart_without_new_keys_ends_the_association() {
+    let (alice, bob) = (by_authority(ALICE, None), by_authority(BOB, None));
+    let before = permitting_pair([&alice, &bob]);
+    let mut ends = restarted([&alice, &bob], &before, KeyRole::Client);
+    ends[0].out.clear();
+    assert_eq!(ends[1].keys.poll_timeout(), Some(at(1060)));
+    ends[1].keys.handle_timeout(at(1060));
+    ends[1].act();
+    assert!(!ends[1].out.is_empty(), "the server begins");
+    for (end, seconds) in [(0, 1060), (1, 1120)] {
+        ends[end].keys.handle_timeout(at(seconds));
+        ends[end].act();
+        assert!(ends[end].failed.as_ref().unwrap().contains("too long"));
+    }
+    // Another peer of the same authority, which has the keys of the first one.
+    let certificate = certified(BOB).fingerprint().unwrap();
+    assert_eq!(
+        before[0].keys.peer().and_then(PeerIdentity::fingerprint),
+        Some(certificate)
+    );
+    let mut ends = restarted([&alice, &by_authority(ALICE, None)], &before, KeyRole::Client);
+    exchange_protected(at(1001), &mut ends);
+    assert!(ends[0].failed.as_ref().unwrap().contains("another certificate"));
 }
 
 /// A rekeying that fails is tried again while the keys are good.

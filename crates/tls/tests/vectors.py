@@ -114,20 +114,22 @@ def export_vectors():
     for suite, (_, length, digest) in SUITES.items():
         secret = fixed(f"{suite} secret", digest().digest_size)
         for direction in (0, 1):
-            for kind, size in ((0, length), (1, length), (2, 12)):
-                context = bytes([direction, 0, kind]) + client + server
-                vectors.append(
-                    {
-                        "suite": suite,
-                        "exporter_secret": secret.hex(),
-                        "direction": direction,
-                        "kind": kind,
-                        "client": client.hex(),
-                        "server": server.hex(),
-                        "context": context.hex(),
-                        "export": export(digest, secret, context, size).hex(),
-                    }
-                )
+            for role in (0, 1):
+                for kind, size in ((0, length), (1, length), (2, 12)):
+                    context = bytes([direction, role, kind]) + client + server
+                    vectors.append(
+                        {
+                            "suite": suite,
+                            "exporter_secret": secret.hex(),
+                            "direction": direction,
+                            "role": role,
+                            "kind": kind,
+                            "client": client.hex(),
+                            "server": server.hex(),
+                            "context": context.hex(),
+                            "export": export(digest, secret, context, size).hex(),
+                        }
+                    )
     return vectors
 
 
