@@ -12,8 +12,6 @@ use std::time::Duration;
 use anabranch_dtls::DtlsConfig;
 #[cfg(feature = "link")]
 use anabranch_netsim::LinkConfig;
-#[cfg(feature = "tls")]
-use anabranch_proto::ProtectionConfig;
 use anabranch_proto::{Admission, Candidate, Config, Dscp, EndpointError};
 use tokio::net::ToSocketAddrs;
 
@@ -21,11 +19,11 @@ use tokio::net::ToSocketAddrs;
 use crate::capture::Capture;
 use crate::datagram::{Transport, fit_transport};
 use crate::datagram_socket::DatagramSocket;
-#[cfg(feature = "tls")]
-use crate::driver::TlsSettings;
 #[cfg(feature = "dtls")]
 use crate::driver::fit_dtls;
 use crate::driver::{Hub, Layers, Limits, LinkPlan, OpenSocket};
+#[cfg(feature = "tls")]
+use crate::driver::{TlsSettings, protection};
 use crate::dscp;
 use crate::endpoint::Endpoint;
 use crate::error::BindError;
@@ -454,8 +452,8 @@ impl EndpointBuilder {
     ) -> Result<(), BindError> {
         fit_transport(&mut self.config, self.transport);
         #[cfg(feature = "tls")]
-        if self.tls.is_some() {
-            self.config.require_protection(ProtectionConfig::default());
+        if let Some(settings) = &self.tls {
+            self.config.require_protection(protection(settings));
         }
         #[cfg(feature = "dtls")]
         if self.dtls.is_some() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "link")]
 use anabranch_netsim::{LinkConfig, LinkStats};
-use anabranch_proto::{CloseReason, ConnectOptions, ProtectionConfig};
+use anabranch_proto::{CloseReason, ConnectOptions};
 use tokio::net::ToSocketAddrs;
 
 use crate::DEFAULT_SCTP_PORT;
@@ -14,7 +14,7 @@ use crate::association::Association;
 use crate::datagram::{Transport, fit_transport};
 #[cfg(feature = "dtls")]
 use crate::driver::fit_dtls;
-use crate::driver::{Hub, Origin};
+use crate::driver::{Hub, Origin, protection};
 use crate::dscp;
 use crate::error::{ConnectError, ListenError};
 use crate::lock::lock;
@@ -169,8 +169,8 @@ impl Endpoint {
         }
         if let Some(config) = &mut options.config {
             fit_transport(config, hub.transport);
-            if hub.tls.is_some() {
-                config.require_protection(ProtectionConfig::default());
+            if let Some(settings) = &hub.tls {
+                config.require_protection(protection(settings));
             }
             #[cfg(feature = "dtls")]
             if hub.has_dtls() {

@@ -114,7 +114,7 @@ impl Shared {
     fn new(
         hub: Arc<Hub>,
         id: AssociationId,
-        core: Box<anabranch_proto::Association>,
+        mut core: Box<anabranch_proto::Association>,
         watched: Watched,
         origin: Origin,
     ) -> Self {
@@ -122,7 +122,7 @@ impl Shared {
         let sources = hub.following.sources().to_vec();
         let from = core.remote_address().ip();
         let bond = Bond::new(core.remote_address(), origin);
-        let keys = hub.tls.as_ref().map(Keys::new);
+        let keys = hub.tls.as_ref().map(|settings| Keys::new(settings, &mut core));
         let started = hub.started.into_std();
         let readiness = if keys.is_some() {
             Readiness::Waiting

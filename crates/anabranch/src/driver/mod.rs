@@ -76,6 +76,7 @@ pub(crate) use dtls_layer::fit_dtls;
 pub(crate) use hub::{Hub, Layers, Limits, Shared};
 #[cfg(feature = "tls")]
 pub(crate) use keys::TlsSettings;
+pub(crate) use keys::protection;
 pub(crate) use link_layer::LinkPlan;
 pub(crate) use sockets::OpenSocket;
 pub(crate) use state::State;

@@ -2,17 +2,26 @@
 
 use std::convert::Infallible;
 
-use anabranch_proto::{Association, Timestamp};
+use anabranch_proto::{Association, ProtectionConfig, Timestamp};
 
 pub(crate) type TlsSettings = Infallible;
+
+/// The settings of the core for packets that are encrypted: there are none.
+pub(crate) fn protection(settings: &TlsSettings) -> ProtectionConfig {
+    match *settings {}
+}
 
 /// The key management of one association: there is none.
 #[derive(Debug)]
 pub(crate) struct Keys(Infallible);
 
 impl Keys {
-    pub(crate) fn new(settings: &TlsSettings) -> Self {
+    pub(crate) fn new(settings: &TlsSettings, _core: &mut Association) -> Self {
         match *settings {}
+    }
+
+    pub(crate) fn end(&mut self) {
+        match self.0 {}
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {

@@ -187,6 +187,9 @@ impl State {
             }
             Event::Closed(reason) => {
                 self.closed.get_or_insert(reason);
+                if let Some(keys) = &mut self.keys {
+                    keys.end();
+                }
                 self.senders.wake_all();
                 self.readers.wake_all();
                 self.receipts.clear();
