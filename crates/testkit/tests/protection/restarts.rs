@@ -241,17 +241,22 @@ fn a_stale_cookie_is_replaced() {
 #[test]
 fn restart_keys_are_used_once() {
     let (mut pair, stored) = with_keys(23);
-    restart(&mut pair, Side::A, &stored[0]);
+    restart_twice(&mut pair, &stored[0], &stored[0]);
+}
+
+/// A restarts the association, and again before there are new keys, which is refused.
+fn restart_twice(pair: &mut Pair, first: &Stored, second: &Stored) {
+    restart(pair, Side::A, first);
     let limit = pair.now() + 1000 * MS;
     assert!(pair.run_to(limit, |pair| restarts(pair, Side::Z) == 1));
-    restart(&mut pair, Side::A, &stored[0]);
+    restart(pair, Side::A, second);
     pair.run_ms(1000);
     let events = pair.events(Side::A);
     let Some(Event::Closed(CloseReason::AbortedByPeer(causes))) = events.last() else {
         panic!("{events:?}");
     };
     assert!(is_refusal(causes), "{causes:?}");
-    assert_eq!(restarts(&pair, Side::Z), 1);
+    assert_eq!(restarts(pair, Side::Z), 1);
 }
 
 /// Keys that restarted the association do not restart it again when there are others of the same epoch.
@@ -543,17 +548,7 @@ fn the_former_keys_serve_until_they_are_removed() {
 fn a_restart_uses_up_the_keys_of_all_epochs() {
     for first in [0, 1] {
         let (mut pair, stored) = with_two_epochs();
-        restart(&mut pair, Side::A, &stored[first]);
-        let limit = pair.now() + 1000 * MS;
-        assert!(pair.run_to(limit, |pair| restarts(pair, Side::Z) == 1));
-        restart(&mut pair, Side::A, &stored[1 - first]);
-        pair.run_ms(1000);
-        let events = pair.events(Side::A);
-        let Some(Event::Closed(CloseReason::AbortedByPeer(causes))) = events.last() else {
-            panic!("{events:?}");
-        };
-        assert!(is_refusal(causes), "{causes:?}");
-        assert_eq!(restarts(&pair, Side::Z), 1);
+        restart_twice(&mut pair, &stored[first], &stored[1 - first]);
     }
 }
 
