@@ -63,6 +63,19 @@ def program():
     return os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(root, "target")), "dist", "anabranch")
 
 
+def key_pairs(anabranch, folder):
+    """Makes the files server.key, server.key.pub, client.key and client.key.pub."""
+    for name in ("server", "client"):
+        subprocess.run([anabranch, "keygen", f"{folder}/{name}.key"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def tls(anabranch, folder):
+    """The options with which the server and the client of `perf` encrypt, with a key pair for each."""
+    key_pairs(anabranch, folder)
+    return (["--tls", "--key", f"{folder}/server.key", "--allow", f"{folder}/client.key.pub"],
+            ["--tls", "--key", f"{folder}/client.key", "--peer", f"{folder}/server.key.pub"])
+
+
 def load(file):
     """All records of a file. A last line that is incomplete after an interruption is ignored."""
     records = []

@@ -108,6 +108,16 @@ fn place(record: &Value, rule: usize, key: &str) -> SocketAddr {
     record["rules"][rule][key].as_str().unwrap().parse().unwrap()
 }
 
+/// A datagram to the client's first rule arrives at the target.
+fn hello_arrives(listening: &Value, target: &UdpSocket) {
+    let (program, _) = udp();
+    program
+        .send_to(b"hello", place(listening, 0, "listens_at"))
+        .unwrap();
+    let mut buffer = [0; 10];
+    assert_eq!(target.recv(&mut buffer).unwrap(), 5);
+}
+
 fn udp() -> (UdpSocket, String) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(LIMIT)).unwrap();
@@ -300,12 +310,7 @@ fn the_last_report_comes_at_the_end() {
     let mut client = Side::start(&["client", "127.0.0.1", "--udp-port", &port, "--udp", &rule]);
     let listening = client.event("listening");
     client.event("connected");
-    let (program, _) = udp();
-    program
-        .send_to(b"hello", place(&listening, 0, "listens_at"))
-        .unwrap();
-    let mut buffer = [0; 10];
-    assert_eq!(target.recv(&mut buffer).unwrap(), 5);
+    hello_arrives(&listening, &target);
     client.program.interrupt();
     let last = client.event("status");
     assert_eq!(last["clients"][0]["rules"][0]["bytes_sent"], 5, "{last}");
@@ -338,12 +343,7 @@ fn a_client_waits_for_its_server_and_options_come_from_files() {
     let mut client = Side::start(&["client", "--config", file.to_str().unwrap(), "--udp-port", &port]);
     let listening = client.event("listening");
     assert_eq!(client.event("connected")["rules"][0]["problem"], Value::Null);
-    let (program, _) = udp();
-    program
-        .send_to(b"hello", place(&listening, 0, "listens_at"))
-        .unwrap();
-    let mut buffer = [0; 10];
-    assert_eq!(target.recv(&mut buffer).unwrap(), 5);
+    hello_arrives(&listening, &target);
     std::fs::write(&file, "hosts = 1").unwrap();
     refuses(&[(
         &["forward", "client", "--config", file.to_str().unwrap()],
@@ -567,10 +567,5 @@ fn paths_are_named_by_address_and_interface() {
             break;
         }
     }
-    let (program, _) = udp();
-    program
-        .send_to(b"hello", place(&listening, 0, "listens_at"))
-        .unwrap();
-    let mut buffer = [0; 10];
-    assert_eq!(target.recv(&mut buffer).unwrap(), 5);
+    hello_arrives(&listening, &target);
 }

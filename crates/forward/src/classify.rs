@@ -69,7 +69,7 @@ impl Classifier {
         if is_srt_handshake(datagram) {
             let latency = read_srt_latency(datagram).or(self.srt_latency());
             self.media = Some(Media::Srt { latency });
-        } else if self.follows_rtp(datagram) && self.media.is_none() {
+        } else if self.media.is_none() && self.follows_rtp(datagram) {
             self.media = Some(Media::Rtp);
         }
         let is_small = self.is_interactive(datagram.len());

@@ -521,7 +521,8 @@ async def bind(
     it once, or with each address. `keys` encrypt the packets of every path, and accept only the peers whose public keys they name. A
     certificate encrypts with DTLS, on one path, and `fingerprints` are those of the peers that are accepted, by default all.
     `connect_timeout`, by default 10 s, limits `Endpoint.connect`. `link` emulates a link in front of the sockets, for both directions, such as
-    "rate=10mbit,delay=20ms,loss=1%". All addresses share it; with a list, each address has a link of its own. `Endpoint.set_link` changes it. In each run, the same packets are lost.
+    "rate=10mbit,delay=20ms,loss=1%". All addresses share it; with a list, each address has a link of its own.
+    `Endpoint.set_link` changes it. In each run, the same packets are lost.
     """
     if not addresses:
         raise SettingError('give an address, such as "0.0.0.0:9899"')

@@ -77,6 +77,15 @@ fn is_refusal(causes: &Causes) -> bool {
     String::from_utf8_lossy(&text).contains("cannot be restarted")
 }
 
+/// Z refused to restart the association, and told A so.
+fn check_refused(pair: &mut Pair) {
+    let events = pair.events(Side::A);
+    let Some(Event::Closed(CloseReason::AbortedByPeer(causes))) = events.last() else {
+        panic!("{events:?}");
+    };
+    assert!(is_refusal(causes), "{causes:?}");
+}
+
 fn agreement(pair: &mut Pair, side: Side) -> Agreement {
     let manager = pair.association_mut(side);
     manager
@@ -251,11 +260,7 @@ fn restart_twice(pair: &mut Pair, first: &Stored, second: &Stored) {
     assert!(pair.run_to(limit, |pair| restarts(pair, Side::Z) == 1));
     restart(pair, Side::A, second);
     pair.run_ms(1000);
-    let events = pair.events(Side::A);
-    let Some(Event::Closed(CloseReason::AbortedByPeer(causes))) = events.last() else {
-        panic!("{events:?}");
-    };
-    assert!(is_refusal(causes), "{causes:?}");
+    check_refused(pair);
     assert_eq!(restarts(pair, Side::Z), 1);
 }
 
@@ -444,11 +449,7 @@ fn both_endpoints_have_to_keep_keys() {
         let restarted = manager.key_manager().restart(FIRST_EPOCH, nothing(), nothing());
         assert_eq!(restarted.is_ok(), offers);
         pair.run_ms(1000);
-        let events = pair.events(Side::A);
-        let Some(Event::Closed(CloseReason::AbortedByPeer(causes))) = events.last() else {
-            panic!("{events:?}");
-        };
-        assert!(is_refusal(causes), "{causes:?}");
+        check_refused(&mut pair);
         assert_eq!(restarts(&pair, Side::Z), 0);
     }
 }
@@ -460,11 +461,7 @@ fn without_stored_keys_the_association_is_not_restarted() {
     pair.reboot(Side::A);
     connect_again(&mut pair, Side::A, stored[0].ports);
     pair.run_ms(1000);
-    let events = pair.events(Side::A);
-    let Some(Event::Closed(CloseReason::AbortedByPeer(causes))) = events.last() else {
-        panic!("{events:?}");
-    };
-    assert!(is_refusal(causes), "{causes:?}");
+    check_refused(&mut pair);
     assert_eq!(restarts(&pair, Side::Z), 0);
     assert!(protection(&pair, Side::Z).is_protected);
 }
