@@ -80,14 +80,13 @@ impl RecordKey for ToyKey {
         Some(self.tag(sequence, header, content))
     }
 
-    fn open(&self, sequence: u64, header: [u8; 3], record: &[u8], content: &mut [u8]) -> bool {
-        let (encrypted, tag) = record.split_at(content.len());
-        if tag != self.tag(sequence, header, encrypted) {
+    fn open(&self, sequence: u64, header: [u8; 3], record: &mut [u8]) -> bool {
+        let Some((content, tag)) = record.split_last_chunk_mut::<16>() else {
             return false;
-        }
-        content.copy_from_slice(encrypted);
+        };
+        let authentic = *tag == self.tag(sequence, header, content);
         self.apply(sequence, content);
-        true
+        authentic
     }
 
     fn mask(&self, sample: [u8; 16]) -> [u8; 2] {

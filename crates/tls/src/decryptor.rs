@@ -171,9 +171,10 @@ impl Candidate {
 
     /// The chunks of a record.
     fn open(&self, chunk: &Dtls, sequence: u64) -> Option<Vec<u8>> {
-        let mut content = vec![0; chunk.encrypted.len().checked_sub(TAG_LEN)?];
+        let mut content = chunk.encrypted.to_vec();
         let header = Dtls::record_header(chunk.epoch, (sequence as u16).to_be_bytes());
-        let authentic = self.key.open(sequence, header, &chunk.encrypted, &mut content);
+        let authentic = self.key.open(sequence, header, &mut content);
+        content.truncate(content.len().checked_sub(TAG_LEN)?);
         // The content type is the last byte that is not zero: a sender may pad the record (RFC 8446 §5.4).
         let end = content.iter().rposition(|byte| *byte != 0)?;
         let valid = authentic && content[end] == APPLICATION_DATA;

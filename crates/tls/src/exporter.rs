@@ -293,9 +293,9 @@ mod tests {
             let mut content = *b"chunks";
             let tag = ours.seal(7, [40, 0, 7], &mut content).unwrap();
             for key in [expected, other] {
-                let mut plain = [0; 6];
-                assert!(key.open(7, [40, 0, 7], &[&content[..], &tag].concat(), &mut plain));
-                assert_eq!(&plain, b"chunks");
+                let mut record = [&content[..], &tag].concat();
+                assert!(key.open(7, [40, 0, 7], &mut record));
+                assert!(record.starts_with(b"chunks"));
                 assert_eq!(key.mask([9; 16]), ours.mask([9; 16]));
             }
         }

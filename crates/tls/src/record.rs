@@ -68,14 +68,9 @@ impl RecordKey for DtlsKey {
         tag.ok()?.as_ref().try_into().ok()
     }
 
-    fn open(&self, sequence: u64, header: [u8; 3], record: &[u8], content: &mut [u8]) -> bool {
-        let Some((encrypted, tag)) = record.split_at_checked(content.len()) else {
-            return false;
-        };
+    fn open(&self, sequence: u64, header: [u8; 3], record: &mut [u8]) -> bool {
         let nonce = self.nonce(sequence);
-        self.key
-            .open_separate_gather(nonce, Aad::from(header), encrypted, tag, content)
-            .is_ok()
+        self.key.open_in_place(nonce, Aad::from(header), record).is_ok()
     }
 
     fn mask(&self, sample: [u8; 16]) -> [u8; 2] {

@@ -116,6 +116,12 @@ impl Packet {
         self.datagram[8..COMMON_HEADER_LEN] == [0; 4]
     }
 
+    /// The whole packet as bytes.
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
+        self.datagram
+    }
+
     /// The chunks, in order.
     #[must_use]
     pub fn chunks(&self) -> Chunks<'_> {

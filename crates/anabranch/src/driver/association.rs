@@ -53,7 +53,7 @@ impl Shared {
         state
     }
 
-    /// Runs `work` on the association, and then sends and reports the results at once.
+    /// Runs `work` on the association, and then sends and reports the results at once. Most calls that read a message have none.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut State, Timestamp) -> R) -> R {
         self.try_with(work).unwrap_or_else(|panic| resume_unwind(panic))
     }
@@ -65,7 +65,9 @@ impl Shared {
         let result = self.guard(&mut state, &mut after, |state, after| {
             let now = state.tick(self.hub.now());
             let result = work(state, now);
-            self.drain(state, now, after);
+            if !state.core.is_exhausted() {
+                self.drain(state, now, after);
+            }
             result
         });
         self.conclude(state, after);

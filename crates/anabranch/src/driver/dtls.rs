@@ -24,6 +24,9 @@ use crate::lock::lock;
 /// does during set-up.
 const DOUBTS: u32 = 2;
 
+/// Room for so many datagrams: the most that one call of the kernel joins.
+const BATCH: usize = 64;
+
 impl Hub {
     /// Encrypts a batch that has not been sent yet, for the peer with this certificate. Without a complete connection nothing is left of it:
     /// the packet waits for the end of the handshake, or is lost.
@@ -64,9 +67,9 @@ impl Hub {
         keep: impl Fn(P) -> Bytes,
     ) -> Vec<(Datagram, Origin)> {
         let Some(layer) = &self.dtls else {
-            return datagrams
-                .map(|datagram| (datagram.keep(&keep), Origin::default()))
-                .collect();
+            let mut kept = Vec::with_capacity(BATCH);
+            kept.extend(datagrams.map(|datagram| (datagram.keep(&keep), Origin::default())));
+            return kept;
         };
         let mut clear = Vec::new();
         for datagram in datagrams {

@@ -51,6 +51,8 @@ pub(super) enum Taken {
 pub(super) struct Inbox {
     inputs: Vec<Input>,
     weight: usize,
+    /// The inputs that were taken last: about as many may follow.
+    taken: usize,
 }
 
 impl Inbox {
@@ -61,6 +63,9 @@ impl Inbox {
             return Taken::Dropped;
         }
         let first = self.inputs.is_empty();
+        if first {
+            self.inputs.reserve(self.taken);
+        }
         self.inputs.push(input);
         self.weight = weight;
         match (first, weight > BEHIND) {
@@ -76,6 +81,7 @@ impl Inbox {
             *inputs = Vec::new();
         }
         std::mem::swap(&mut self.inputs, inputs);
+        self.taken = inputs.len();
         self.weight = 0;
     }
 }

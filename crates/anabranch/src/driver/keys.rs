@@ -61,6 +61,13 @@ impl Keys {
         self.management.as_ref()?.poll_timeout()
     }
 
+    /// Whether the next packet of the peer may need what [`Keys::work`] does.
+    pub(crate) fn are_due(&self, core: &mut Association) -> bool {
+        self.management.is_none()
+            || core.counters().restarts != self.restarts
+            || core.key_manager().has_message()
+    }
+
     /// Handles the messages that arrived and the timers, and does what follows.
     pub(crate) fn work(&mut self, core: &mut Association, now: Timestamp) {
         if core.counters().restarts != self.restarts {

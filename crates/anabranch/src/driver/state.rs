@@ -138,10 +138,13 @@ impl State {
         #[cfg(test)]
         assert!(!self.panics, "a test wants this panic");
         self.core.handle_packet(now, inbound);
-        self.manage_keys(now);
+        let core = &mut self.core;
+        if self.keys.as_ref().is_some_and(|keys| keys.are_due(core)) {
+            self.manage_keys(now);
+        }
     }
 
-    /// Lets key management work: before the next packet, which may need new keys.
+    /// Lets key management work.
     pub(super) fn manage_keys(&mut self, now: Timestamp) {
         if let Some(keys) = &mut self.keys {
             keys.work(&mut self.core, now);

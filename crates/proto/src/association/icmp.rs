@@ -66,33 +66,33 @@ impl Association {
     /// * *Packet too big* has the effect of [`PathError::TooLarge`] (ICMP7).
     pub fn handle_icmp(&mut self, now: Timestamp, message: &IcmpMessage) {
         if !self.state.is_closed() {
-            self.step(now, |it| it.take_icmp(now, message));
+            self.step(now, |it| take_icmp(it, now, message));
         }
     }
+}
 
-    fn take_icmp(&mut self, now: Timestamp, message: &IcmpMessage) {
-        let Some(path) = self.paths.quoted(message) else {
-            return;
-        };
-        let Some(quoted) = self.identity.quoted_by(message) else {
-            return;
-        };
-        match message.kind {
-            IcmpKind::PortUnreachable if !self.config.lower_layer.is_over_udp() => {}
-            IcmpKind::PortUnreachable if !(self.initiated || self.state.has_finished()) => {}
-            IcmpKind::PortUnreachable | IcmpKind::ProtocolUnreachable => {
-                let remote = message.destination;
-                if quoted.counts(&self.state, self.paths.path(path)) {
-                    // As an ABORT with the T bit: the peer has completed the shutdown and is gone (§8.4 rule 8).
-                    self.close(if self.state.has_finished() {
-                        CloseReason::Shutdown
-                    } else {
-                        CloseReason::ProtocolUnreachable { remote }
-                    });
-                }
+fn take_icmp(it: &mut Association, now: Timestamp, message: &IcmpMessage) {
+    let Some(path) = it.paths.quoted(message) else {
+        return;
+    };
+    let Some(quoted) = it.identity.quoted_by(message) else {
+        return;
+    };
+    match message.kind {
+        IcmpKind::PortUnreachable if !it.config.lower_layer.is_over_udp() => {}
+        IcmpKind::PortUnreachable if !(it.initiated || it.state.has_finished()) => {}
+        IcmpKind::PortUnreachable | IcmpKind::ProtocolUnreachable => {
+            let remote = message.destination;
+            if quoted.counts(&it.state, it.paths.path(path)) {
+                // As an ABORT with the T bit: the peer has completed the shutdown and is gone (§8.4 rule 8).
+                it.close(if it.state.has_finished() {
+                    CloseReason::Shutdown
+                } else {
+                    CloseReason::ProtocolUnreachable { remote }
+                });
             }
-            IcmpKind::TooLarge(Some(mtu)) if message.destination.is_ipv6() && mtu < IPV6_MIN_MTU => {}
-            IcmpKind::TooLarge(mtu) => self.take_path_error(now, path, PathError::TooLarge(mtu)),
         }
+        IcmpKind::TooLarge(Some(mtu)) if message.destination.is_ipv6() && mtu < IPV6_MIN_MTU => {}
+        IcmpKind::TooLarge(mtu) => it.take_path_error(now, path, PathError::TooLarge(mtu)),
     }
 }

@@ -26,15 +26,19 @@ use crate::time::Timestamp;
 /// Handles a packet of an association whose packets are protected, or are going to be.
 #[inline(never)]
 fn handle_protected(association: &mut Association, now: Timestamp, inbound: Inbound) {
-    if let Some(opened) = unprotect(association, now, inbound) {
-        if association.trace.is_on() {
+    if association.trace.is_on() {
+        if let Some(opened) = association.step(now, |it| unprotect(it, inbound)) {
             tracing::handle_packet(association, now, opened);
-        } else {
-            association.step(now, |it| it.take_packet(now, opened));
         }
-        if association.receiver.has_key_management() {
-            association.step(now, |it| it.notices.on_key_management());
-        }
+    } else {
+        association.step(now, |it| {
+            if let Some(opened) = unprotect(it, inbound) {
+                it.take_packet(now, opened);
+            }
+        });
+    }
+    if association.receiver.has_key_management() {
+        association.step(now, |it| it.notices.on_key_management());
     }
 }
 

@@ -71,6 +71,12 @@ impl Association {
         }
     }
 
+    /// Whether [`Association::poll_transmit`] found nothing to send, and nothing but the time has changed since.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        self.exhausted.is_some()
+    }
+
     /// How much to hand to the network in one burst, on the path that data takes now ([`crate::Config::burst_time`]). If the driver then
     /// lets the application send, an urgent message does not wait behind a longer burst.
     #[must_use]

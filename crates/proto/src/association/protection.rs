@@ -65,6 +65,12 @@ impl KeyManager<'_> {
         })
     }
 
+    /// Whether [`KeyManager::recv`] has a message.
+    #[must_use]
+    pub fn has_message(&self) -> bool {
+        self.association.receiver.has_key_management()
+    }
+
     /// The next message, or part of one, of the peer's key management, and whether it arrived protected.
     pub fn recv(&mut self, now: Timestamp) -> Option<(MessagePart, bool)> {
         if !self.association.protection.is_on() {
@@ -296,34 +302,31 @@ pub(super) fn end_if_exhausted(it: &mut Association) {
 
 /// Decrypts a packet; `None` if it is discarded. The first protected packet ends the time in which packets in clear are accepted: then
 /// nothing may have arrived beside key management, or an attacker could have put data before that of the peer.
-pub(super) fn unprotect(it: &mut Association, now: Timestamp, inbound: Inbound) -> Option<Inbound> {
+pub(super) fn unprotect(it: &mut Association, inbound: Inbound) -> Option<Inbound> {
     // An attacker that does not know the tag causes no decryption.
     let is_protected = inbound.is_dtls();
     let tag = inbound.packet.header.verification_tag;
     if is_protected && !it.identity.is_proven(&inbound) && !it.protection.has_restart_tag(tag) {
         return None;
     }
-    it.step(now, |it| {
-        let accepted_clear = it.protection.accepts_clear();
-        let opened = it.protection.open(inbound, it.state.may(permit::SET_UP))?;
-        let begins_with = |kind| opened.leading().is_some_and(|raw| raw.kind == kind);
-        // Unused restart keys serve no other purpose than a restart (§5.4).
-        if it.protection.opened_for_restart() && !begins_with(kind::COOKIE_ECHO) {
-            return None;
-        }
-        let begins = accepted_clear && !it.protection.accepts_clear();
-        if begins && !it.receiver.has_only_key_management() {
-            fail(it, Cow::Borrowed(FORGED));
-            return None;
-        }
-        // A packet with anything else than key management is discarded as a whole: the peer does not send such packets yet.
-        let types = it.config.chunk_types;
-        if it.protection.accepts_clear() && !opened.chunks().all(|raw| is_accepted_in_clear(raw.under(types)))
-        {
-            return None;
-        }
-        // A packet from an address that is not the peer's may only ask to add it (RFC 5061 §5.2 D2).
-        let known = it.paths.knows(opened.remote.ip());
-        (!is_protected || known || begins_with(kind::ASCONF)).then_some(opened)
-    })
+    let accepted_clear = it.protection.accepts_clear();
+    let opened = it.protection.open(inbound, it.state.may(permit::SET_UP))?;
+    let begins_with = |kind| opened.leading().is_some_and(|raw| raw.kind == kind);
+    // Unused restart keys serve no other purpose than a restart (§5.4).
+    if it.protection.opened_for_restart() && !begins_with(kind::COOKIE_ECHO) {
+        return None;
+    }
+    let begins = accepted_clear && !it.protection.accepts_clear();
+    if begins && !it.receiver.has_only_key_management() {
+        fail(it, Cow::Borrowed(FORGED));
+        return None;
+    }
+    // A packet with anything else than key management is discarded as a whole: the peer does not send such packets yet.
+    let types = it.config.chunk_types;
+    if it.protection.accepts_clear() && !opened.chunks().all(|raw| is_accepted_in_clear(raw.under(types))) {
+        return None;
+    }
+    // A packet from an address that is not the peer's may only ask to add it (RFC 5061 §5.2 D2).
+    let known = it.paths.knows(opened.remote.ip());
+    (!is_protected || known || begins_with(kind::ASCONF)).then_some(opened)
 }

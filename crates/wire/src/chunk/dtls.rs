@@ -24,6 +24,43 @@ const EPOCH_BITS: u8 = 0b11;
 /// The R bit of the chunk flags.
 const RESTART: u8 = 1;
 
+/// A DTLS chunk without its encrypted record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DtlsHeader {
+    /// R bit: the record is protected with keys for a restart.
+    pub restart: bool,
+    /// The two lowest bits of the epoch.
+    pub epoch: u8,
+    /// The sequence number, encrypted (RFC 9147 §4.2.3).
+    pub sequence: [u8; 2],
+    /// Bytes of the encrypted record; at least [`Dtls::LEAST_ENCRYPTED`].
+    pub len: usize,
+}
+
+impl DtlsHeader {
+    /// Decodes the beginning of a chunk with a record. Only the draft's form of the record header is valid.
+    ///
+    /// # Errors
+    /// The chunk is too short, or the record header has another form.
+    pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
+        let [_, _, _, _, _, form, high, low, encrypted @ ..] = raw.as_slice() else {
+            return Err(ChunkError::Length { kind: kind::DTLS });
+        };
+        if encrypted.len() < Dtls::LEAST_ENCRYPTED {
+            return Err(ChunkError::Length { kind: kind::DTLS });
+        }
+        if form & !EPOCH_BITS != RECORD_FORM {
+            return Err(ChunkError::RecordHeader);
+        }
+        Ok(Self {
+            restart: Dtls::is_restart(raw),
+            epoch: form & EPOCH_BITS,
+            sequence: [*high, *low],
+            len: encrypted.len(),
+        })
+    }
+}
+
 /// The encrypted chunks of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dtls {
@@ -84,20 +121,16 @@ impl Dtls {
     /// # Errors
     /// The chunk is too short, or the record header has another form.
     pub fn decode(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
-        let bytes = raw.as_slice();
-        let [_, _, _, _, _, form, high, low, encrypted @ ..] = bytes else {
-            return Err(ChunkError::Length { kind: kind::DTLS });
-        };
-        if encrypted.len() < Self::LEAST_ENCRYPTED {
-            return Err(ChunkError::Length { kind: kind::DTLS });
-        }
-        if form & !EPOCH_BITS != RECORD_FORM {
-            return Err(ChunkError::RecordHeader);
-        }
+        let DtlsHeader {
+            restart,
+            epoch,
+            sequence,
+            len: _,
+        } = DtlsHeader::decode(raw)?;
         Ok(Self {
-            restart: Self::is_restart(raw),
-            epoch: form & EPOCH_BITS,
-            sequence: [*high, *low],
+            restart,
+            epoch,
+            sequence,
             encrypted: raw.after(Self::HEADER_LEN),
         })
     }

@@ -31,7 +31,7 @@ pub use authentication::{Auth, AuthPlan};
 use bytes::Bytes;
 pub use cookie::CookieEcho;
 pub use data::{Data, DataWriter};
-pub use dtls::Dtls;
+pub use dtls::{Dtls, DtlsHeader};
 pub use ecn::{Cwr, Ecne};
 pub use error::{Abort, ErrorChunk};
 pub use experimental::{

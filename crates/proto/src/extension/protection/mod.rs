@@ -10,8 +10,8 @@ mod replay;
 mod restart;
 mod sending;
 
-use anabranch_wire::chunk::{Chunk, Dtls, EData, EIData, RawChunk, experimental_kind, kind};
-use anabranch_wire::packet::{COMMON_HEADER_LEN, CommonHeader};
+use anabranch_wire::chunk::{Chunk, Dtls, DtlsHeader, EData, EIData, RawChunk, experimental_kind, kind};
+use anabranch_wire::packet::{COMMON_HEADER_LEN, Packet};
 use anabranch_wire::parameter::KeyManagement;
 use anabranch_wire::{Ppid, StreamId, VerificationTag};
 
@@ -377,9 +377,8 @@ impl Protection {
         let alone = inbound.packet.chunks().nth(1).is_none();
         match first {
             Some(Ok(raw)) if raw.kind == kind::DTLS => {
-                let packet = alone
-                    .then(|| state.decrypt(inbound.packet.header, &raw))
-                    .flatten()?;
+                let header = DtlsHeader::decode(&raw).ok();
+                let packet = alone.then(|| state.decrypt(header, inbound.packet)).flatten()?;
                 state.enforced = true;
                 Some(Inbound { packet, ..inbound })
             }
@@ -403,29 +402,22 @@ impl Protection {
 }
 
 impl State {
-    fn decrypt(
-        &mut self,
-        header: CommonHeader,
-        raw: &RawChunk<'_>,
-    ) -> Option<anabranch_wire::packet::Packet> {
+    /// Decrypts a packet, which has one chunk with this header, if the header is valid.
+    fn decrypt(&mut self, header: Option<DtlsHeader>, packet: Packet) -> Option<Packet> {
         let counts = &mut self.counts;
-        let Ok(chunk) = Dtls::decode(raw) else {
+        let Some(header) = header else {
             counts.packets_unauthentic += 1;
             return None;
         };
-        let mut common = [0; COMMON_HEADER_LEN];
-        common[..2].copy_from_slice(&header.source_port.to_be_bytes());
-        common[2..4].copy_from_slice(&header.destination_port.to_be_bytes());
-        common[4..8].copy_from_slice(&header.verification_tag.0.to_be_bytes());
-        let opened = if self.unused.has_tag(header.verification_tag) {
-            self.unused.open(&common, &chunk)
+        let opened = if self.unused.has_tag(packet.header.verification_tag) {
+            self.unused.open(header, packet)
         } else {
-            self.receiving.open(&common, &chunk)
+            self.receiving.open(header, packet)
         };
         match opened {
             Ok((packet, epoch)) => {
                 counts.packets_opened += 1;
-                if !chunk.restart {
+                if !header.restart {
                     counts.newest_received = counts.newest_received.max(Some(epoch));
                 }
                 Some(packet)

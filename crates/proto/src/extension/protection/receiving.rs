@@ -1,13 +1,19 @@
 //! Decrypts packets: the first step of reading one (draft-ietf-tsvwg-sctp-dtls-chunk §5.2).
 
-use anabranch_wire::chunk::Dtls;
+use anabranch_wire::chunk::{Dtls, DtlsHeader};
 use anabranch_wire::packet::{COMMON_HEADER_LEN, Packet};
-use bytes::Bytes;
+use bytes::{Buf, BytesMut};
 
 use super::record_key::{KeyUsage, RecordKey, TAG_LEN};
 use super::replay::ReplayWindow;
 use super::sending::APPLICATION_DATA;
 use crate::config::MOST_RECORD;
+
+/// The bytes of a packet before the record of its first chunk.
+const RECORD: usize = COMMON_HEADER_LEN + Dtls::HEADER_LEN;
+
+/// The place of the checksum in the common header.
+const CHECKSUM: usize = 8;
 
 /// The most keys: that of the present epoch, the one before, and the one to come.
 const MOST_KEYS: usize = 3;
@@ -81,21 +87,17 @@ impl Receiving {
         context.map_or(KeyUsage::default(), |context| context.usage)
     }
 
-    /// Decrypts the chunk of a packet with this common header. Returns the packet with the chunks that were encrypted, and the epoch.
-    pub(super) fn open(
-        &mut self,
-        common: &[u8; COMMON_HEADER_LEN],
-        chunk: &Dtls,
-    ) -> Result<(Packet, u64), Refused> {
+    /// Decrypts a packet, which has one chunk with this header. Returns the packet with the chunks that were encrypted, and the epoch.
+    pub(super) fn open(&mut self, header: DtlsHeader, packet: Packet) -> Result<(Packet, u64), Refused> {
         // The newest epoch with these bits (RFC 9147 §4.2.2).
-        let has_bits = |context: &&mut Context| context.has_bits(chunk.epoch);
-        let context = if chunk.restart {
+        let has_bits = |context: &&mut Context| context.has_bits(header.epoch);
+        let context = if header.restart {
             self.restart.as_mut().filter(has_bits)
         } else {
             self.primary.iter_mut().rev().find(has_bits)
         };
         let context = context.ok_or(Refused::NoKey)?;
-        context.open(common, chunk).map(|packet| (packet, context.epoch))
+        context.open(header, packet).map(|packet| (packet, context.epoch))
     }
 }
 
@@ -114,10 +116,12 @@ impl Context {
         self.epoch as u8 & 3 == epoch
     }
 
-    pub(super) fn open(&mut self, common: &[u8; COMMON_HEADER_LEN], chunk: &Dtls) -> Result<Packet, Refused> {
-        let record = &chunk.encrypted[..];
-        let sample = record.first_chunk().ok_or(Refused::NotAuthentic)?;
-        let len = record.len().checked_sub(TAG_LEN).ok_or(Refused::NotAuthentic)?;
+    pub(super) fn open(&mut self, header: DtlsHeader, packet: Packet) -> Result<Packet, Refused> {
+        let packet = packet.into_bytes();
+        let record = RECORD..RECORD + header.len;
+        let encrypted = packet.get(record.clone()).ok_or(Refused::NotAuthentic)?;
+        let len = header.len.checked_sub(TAG_LEN).ok_or(Refused::NotAuthentic)?;
+        let sample = encrypted.first_chunk().ok_or(Refused::NotAuthentic)?;
         if len > usize::from(MOST_RECORD) + 1 {
             return Err(Refused::NotAuthentic);
         }
@@ -125,30 +129,37 @@ impl Context {
             return Err(Refused::NoKey);
         }
         let [high, low] = self.key.mask(*sample);
-        let number = [chunk.sequence[0] ^ high, chunk.sequence[1] ^ low];
+        let number = [header.sequence[0] ^ high, header.sequence[1] ^ low];
         let sequence = self.window.reconstruct(u16::from_be_bytes(number));
         // Before the decryption: a replayed packet costs no more than its mask.
         if !self.window.admits(sequence) {
             return Err(Refused::Replayed);
         }
-        let mut packet = vec![0; COMMON_HEADER_LEN + len];
-        packet[..COMMON_HEADER_LEN].copy_from_slice(common);
-        let header = Dtls::record_header(chunk.epoch, number);
-        if !self
-            .key
-            .open(sequence, header, record, &mut packet[COMMON_HEADER_LEN..])
-        {
+        // The driver gives each packet as bytes of its own, if they are not part of a large datagram.
+        let mut packet = packet
+            .try_into_mut()
+            .unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+        let record_header = Dtls::record_header(header.epoch, number);
+        if !self.key.open(sequence, record_header, &mut packet[record]) {
             self.usage.failed += 1;
             return Err(Refused::NotAuthentic);
         }
         self.usage.opened += 1;
         self.window.note(sequence);
         // The content type is the last byte that is not zero: a sender may pad the record (RFC 8446 §5.4).
-        let end = packet.iter().rposition(|byte| *byte != 0).unwrap_or(0);
-        if end < COMMON_HEADER_LEN || packet[end] != APPLICATION_DATA {
+        let content = &packet[RECORD..RECORD + len];
+        let end = content
+            .iter()
+            .rposition(|byte| *byte != 0)
+            .ok_or(Refused::NotAuthentic)?;
+        if content[end] != APPLICATION_DATA {
             return Err(Refused::NotAuthentic);
         }
-        packet.truncate(end);
-        Packet::parse_unchecked(Bytes::from(packet)).map_err(|_| Refused::NotAuthentic)
+        packet.truncate(RECORD + end);
+        // The common header, without its checksum, stands before the chunks.
+        packet.copy_within(..CHECKSUM, Dtls::HEADER_LEN);
+        packet[Dtls::HEADER_LEN + CHECKSUM..RECORD].fill(0);
+        packet.advance(Dtls::HEADER_LEN);
+        Packet::parse_unchecked(packet.freeze()).map_err(|_| Refused::NotAuthentic)
     }
 }

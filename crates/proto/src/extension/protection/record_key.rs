@@ -11,8 +11,9 @@ pub trait RecordKey: Debug + Send + Sync {
     /// Encrypts `content` where it is, with the record header as additional data. Returns the tag; `None` if that fails.
     fn seal(&self, sequence: u64, header: [u8; 3], content: &mut [u8]) -> Option<[u8; 16]>;
 
-    /// Decrypts a record with its tag into `content`, which is shorter by the tag. False if the record is not authentic.
-    fn open(&self, sequence: u64, header: [u8; 3], record: &[u8], content: &mut [u8]) -> bool;
+    /// Decrypts a record where it is. Its last 16 bytes are the tag, and have no meaning afterwards. False if the record is not authentic:
+    /// then none of it has a meaning.
+    fn open(&self, sequence: u64, header: [u8; 3], record: &mut [u8]) -> bool;
 
     /// The mask of a sequence number (RFC 9147 §4.2.3), from the first bytes of the encrypted record.
     fn mask(&self, sample: [u8; 16]) -> [u8; 2];

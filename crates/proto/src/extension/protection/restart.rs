@@ -1,8 +1,8 @@
 //! Restart keys (draft-ietf-tsvwg-sctp-dtls-chunk §5.4): kept unused until the peer restarts the association, and then used once.
 
 use anabranch_wire::VerificationTag;
-use anabranch_wire::chunk::Dtls;
-use anabranch_wire::packet::{COMMON_HEADER_LEN, Packet};
+use anabranch_wire::chunk::DtlsHeader;
+use anabranch_wire::packet::Packet;
 
 use super::receiving::{Context, Refused};
 use super::sending::Sending;
@@ -67,16 +67,12 @@ impl Unused {
         self.opened.is_some()
     }
 
-    /// Decrypts the chunk of a packet with this common header.
-    pub(super) fn open(
-        &mut self,
-        common: &[u8; COMMON_HEADER_LEN],
-        chunk: &Dtls,
-    ) -> Result<(Packet, u64), Refused> {
+    /// Decrypts a packet, which has one chunk with this header.
+    pub(super) fn open(&mut self, header: DtlsHeader, packet: Packet) -> Result<(Packet, u64), Refused> {
         let mut newest_first = self.keys.iter_mut().rev();
-        let keys = newest_first.find(|keys| chunk.restart && keys.receiving.has_bits(chunk.epoch));
+        let keys = newest_first.find(|keys| header.restart && keys.receiving.has_bits(header.epoch));
         let context = &mut keys.ok_or(Refused::NoKey)?.receiving;
-        let packet = context.open(common, chunk)?;
+        let packet = context.open(header, packet)?;
         self.opened = Some(context.epoch);
         Ok((packet, context.epoch))
     }
