@@ -273,6 +273,16 @@ impl SendQueue {
         self.scheduler.classes()
     }
 
+    /// Whether the next fragment, with at most `limit` bytes of user data, is of a reliable message, and another one follows it.
+    pub(crate) fn next_is_divided(&self, limit: usize) -> bool {
+        let next = self
+            .next_stream()
+            .and_then(|stream| self.stream(stream)?.messages.front());
+        next.is_some_and(|message| {
+            message.persistence == Persistence::Reliable && message.next_len(usize::MAX) > limit
+        })
+    }
+
     /// The priority class of the next fragment; 0, the most urgent, where there are no classes.
     pub(crate) fn next_class(&self) -> u16 {
         self.next_stream()

@@ -376,7 +376,7 @@ fn interleaved_an_urgent_message_waits_for_none() {
     assert_eq!(fixture.sent(), ["1:0(", "1:0-"]);
     fixture.act(|line| line.send(&[2], 100));
     fixture.acknowledge();
-    assert_eq!(fixture.sent(), ["2:0", "1:0-", "1:0)"]);
+    assert_eq!(fixture.sent(), ["2:0 1:0-", "1:0)"]);
 }
 
 // A → 1:0( 2:0( 1:0- 2:0- … → Z

@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use anabranch_netsim::{Application, HostApi};
 use anabranch_proto::{
-    AssociationId, AssociationState as State, CloseReason, Config, Event, MessagePart, PathState, SendError,
-    SendOptions, StreamId, Tsn,
+    AssociationId, AssociationState as State, CloseReason, Config, Event, MessagePart, PathState,
+    Reliability, SendError, SendOptions, StreamId, Tsn,
 };
 use anabranch_testkit::{FromEndpoint, Script, quiet, shutdown_chunk, state_cookie};
 use anabranch_wire::VerificationTag;
@@ -104,6 +104,39 @@ fn the_order_of_a_packet() {
     assert_eq!(kinds(&answer), expected);
     assert_eq!(tsns(&answer), [base.plus(1), base.plus(6)]);
     script.expect_silence();
+}
+
+// A → DATA (message 0) → Z;  DATA (the rest of message 0), DATA (the beginning of message 1) → Z;  DATA (the rest of message 1) → Z
+/// A reliable message that needs several packets begins in the room that another one leaves. One that fits a packet is not split, and neither is
+/// one that may be abandoned: a loss in more packets is more likely.
+#[test]
+fn a_long_message_begins_in_the_room_that_is_left() {
+    const FULL: usize = MAX_PACKET - 12 - 16;
+    let lengths = |messages: [usize; 2], reliability| {
+        let mut script = established();
+        script.act(|association, now| {
+            for len in messages {
+                let options = SendOptions::default().reliability(reliability);
+                association
+                    .send(now, StreamId(0), vec![7; len].into(), options)
+                    .expect("send");
+            }
+        });
+        let payloads = |answer: FromEndpoint| answer.data().map(|data| data.payload.len()).collect();
+        let packets: Vec<Vec<usize>> = core::iter::from_fn(|| script.next_answer())
+            .map(payloads)
+            .collect();
+        packets
+    };
+    let room = FULL - 576 - 16;
+    let filled = [vec![FULL], vec![576, room], vec![FULL + 576 - room]];
+    assert_eq!(lengths([FULL + 576; 2], Reliability::Reliable), filled);
+    let whole = [vec![FULL], vec![576], vec![FULL], vec![576]];
+    assert_eq!(lengths([FULL + 576; 2], Reliability::Lifetime(SECOND)), whole);
+    assert_eq!(
+        lengths([576, FULL], Reliability::Reliable),
+        [vec![576], vec![FULL]]
+    );
 }
 
 // A → INIT → Z; messages are given to A

@@ -17,6 +17,9 @@ use crate::recovery::ChunkState;
 use crate::send::{Label, TransmissionName};
 use crate::seq::ExtendedTsn;
 
+/// A part of a message fills the rest of a packet if it is at least this share of the longest part. A shorter one is not worth its chunk header.
+const LEAST_PART: usize = 8;
+
 impl Assembler<'_> {
     /// Adds the data of this packet, if it has any.
     pub(super) fn push_turn(&mut self, cx: &mut Cx<'_>, plan: &mut Plan, packet: &mut PacketWriter<'_>) {
@@ -61,7 +64,7 @@ impl Sender {
         };
         let format = self.queue.format();
         let kind = self.data_kind(cx);
-        while let Some(len) = next.filter(|len| format.wire_len(*len) <= packet.room_for(kind)) {
+        while let Some(len) = next.and_then(|len| self.fitting(len, limit, packet, kind)) {
             self.push_new(cx, id, len, packet);
             if self.window.take_due_probe() {
                 return false;
@@ -73,6 +76,26 @@ impl Sender {
         }
         // If the next chunk did not fit, a larger path MTU would be of use.
         next.is_some() && cx.paths.path_mut(id).pmtu.on_full_packet(cx.now)
+    }
+
+    /// How much of the next chunk, which has `len` bytes of user data, fits this packet. A message that needs several packets
+    /// begins in the room that another one leaves. A message that may be abandoned does not: a loss in more packets is more likely.
+    fn fitting(
+        &self,
+        len: usize,
+        limit: Option<usize>,
+        packet: &PacketWriter<'_>,
+        kind: u8,
+    ) -> Option<usize> {
+        let room = packet.room_for(kind);
+        let format = self.queue.format();
+        if format.wire_len(len) <= room {
+            return Some(len);
+        }
+        let limit = limit.filter(|limit| self.queue.next_is_divided(*limit))?;
+        let part = room.checked_sub(format.header_len())? & !3;
+        // The packets of a batch may be no longer than its first one. An empty packet with less room than others is not used for a part.
+        (part >= limit / LEAST_PART && !packet.is_empty()).then_some(part)
     }
 
     /// The most bytes of user data of a new chunk that shares the packet of this turn; `None` if no new chunk may.
