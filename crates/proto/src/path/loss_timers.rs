@@ -64,6 +64,11 @@ impl LossTimers {
         self.t3 = Some(now + rtt.rto());
     }
 
+    /// T3-rtx runs at least until one RTO after `sent_at`.
+    pub(super) fn extend_t3(&mut self, sent_at: Timestamp, rtt: &Rtt) {
+        self.t3 = self.t3.map(|t3| t3.max(sent_at + rtt.rto()));
+    }
+
     pub(crate) fn stop_t3(&mut self) {
         self.t3 = None;
     }

@@ -153,6 +153,14 @@ impl Path {
         self.route.on_asked();
     }
 
+    /// A transmission on this path is acknowledged (ECA-SCTP): T3-rtx runs for the earliest one that is still in flight. If copies on a faster
+    /// path bring all chunks first, no acknowledgement of data in flight restarts it, although this path answers.
+    pub(crate) fn extend_t3(&mut self) {
+        if let Some(earliest) = self.flight.get(self.flight.earliest()) {
+            self.timers.extend_t3(earliest.sent_at, &self.rtt);
+        }
+    }
+
     /// T3-rtx expired, and data stays in flight (F-RTO): restarts the timers.
     pub(crate) fn restart_timers(&mut self, now: Timestamp) {
         self.timers.restart(now, &self.rtt);

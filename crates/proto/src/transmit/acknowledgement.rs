@@ -267,6 +267,9 @@ impl Sender {
         if outcome.newly_acked > 0 {
             path.timers.single_packet = false;
             path.on_progress(cx.now, outcome.probe_spurious);
+            if path.flight.is_named() {
+                path.extend_t3();
+            }
             // With RACK the first T3-rtx retransmits one chunk: its small packet may pass although full packets are lost.
             let full = outcome.sample.is_some() || !self.outstanding.uses_rack();
             if full && core::mem::take(&mut path.timers.silent_timeouts) > 0 {

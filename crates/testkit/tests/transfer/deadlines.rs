@@ -166,6 +166,18 @@ fn copies_take_another_path() {
     );
 }
 
+/// All messages name the slow path, and their copies on the fast one arrive before them: the slow path answers all the same.
+#[test]
+fn a_path_whose_chunks_arrive_by_copies_first_does_not_time_out() {
+    let mut run = Run::game("rate=10mbit,delay=20ms,queue=100kb");
+    run.path = Some(PathId(1));
+    let slow = "rate=10mbit,delay=40ms,queue=100kb,loss=3%";
+    let (share, stats) = run.beside(slow).outcome();
+    println!("{share:.4} in time, {:?}", stats.counters);
+    assert!(share > 0.999 && stats.counters.early_copies > 1_000, "{share}");
+    assert_eq!(stats.counters.timeouts, 0);
+}
+
 /// Every packet that the first path loses arrives by its copy on the second one: they reduce the window of the first path all the same.
 #[test]
 fn a_copy_on_another_path_hides_no_loss() {
