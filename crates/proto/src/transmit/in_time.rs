@@ -46,6 +46,7 @@ impl Deadline {
 /// How probable it is that `bytes` more, which leave on this path now, are in time.
 pub(super) fn chance(now: Timestamp, path: &mut Path, bytes: usize) -> Chance {
     let mut chance = chance_alone(now, path, bytes);
+    chance.loss.next = chance.loss.next.max(path.copies.burst());
     if path.is_overdue(now) {
         chance.loss.any = chance.loss.any.max(OF_SILENT);
         chance.loss.next = chance.loss.next.max(OF_SILENT);

@@ -166,6 +166,33 @@ fn copies_take_another_path() {
     );
 }
 
+/// The first path loses everything soon after the first message: that losses come in bursts is assumed until losses are known.
+#[test]
+fn the_first_copies_take_another_path() {
+    let run = Run {
+        count: 45,
+        ..Run::game("rate=10mbit,delay=40ms,queue=100kb,loss=outage:500ms-900ms")
+    };
+    let (share, _) = run.beside("rate=10mbit,delay=42ms,queue=100kb").in_time();
+    assert!(share > 0.99, "{share}");
+}
+
+/// Both paths lose everything for 10 ms every 170 ms. Copies that leave at once, on either path, are lost with their chunk.
+#[test]
+fn the_second_copy_on_a_path_waits_for_the_end_of_a_burst() {
+    let outages: Vec<_> = (4..160)
+        .map(|turn| format!("{}ms-{}ms", 170 * turn, 170 * turn + 10))
+        .collect();
+    let link = format!(
+        "rate=10mbit,delay=40ms,queue=100kb,loss=outage:{}",
+        outages.join("/")
+    );
+    let link: &str = link.leak();
+    let (share, _) = Run::game(link).beside(link).in_time();
+    println!("{share:.4} in time");
+    assert!(share > 0.98, "{share}");
+}
+
 /// All messages name the slow path, and their copies on the fast one arrive before them: the slow path answers all the same.
 #[test]
 fn a_path_whose_chunks_arrive_by_copies_first_does_not_time_out() {

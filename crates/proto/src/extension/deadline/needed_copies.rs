@@ -8,8 +8,6 @@ use super::{Chance, Failure};
 const MOST_COPIES: u8 = 4;
 /// The most copies of each chunk of a larger message. More would take the rate from the messages that follow.
 const MOST_OF_FRAGMENT: u8 = 1;
-/// A copy is of use if the chunk fails more rarely with it, by this part of the probability that is acceptable.
-const LEAST_GAIN: f64 = 0.5;
 
 /// The share of messages that may be late.
 #[derive(Clone, Copy, Debug)]
@@ -66,8 +64,9 @@ pub(crate) fn needed_copies(
                 best = (gain, Some((place, after)));
             }
         }
-        // No copy helps against a late path.
-        if failure * (1.0 - best.0) < acceptable * LEAST_GAIN {
+        // A copy costs as many bytes as the chunk. It is of use if it saves more than may be late: most copies in a burst of losses, or on a late
+        // path, do not.
+        if failure * (1.0 - best.0) < acceptable {
             return copies;
         }
         match best.1 {
@@ -131,8 +130,17 @@ mod tests {
     #[test]
     fn losses_in_bursts_need_more_copies_on_one_path() {
         let bursts = path(0.01, 0.5);
-        assert_eq!(copies(&bursts, &[], 100 * MS, 1), 4);
+        assert_eq!(copies(&bursts, &[], 100 * MS, 1), 3);
         assert_eq!(copies(&bursts, &[bursts], 100 * MS, 1), 1, "on the other path");
+    }
+
+    #[test]
+    fn a_copy_that_saves_less_than_may_be_late_is_not_sent() {
+        let bursts = path(0.05, 0.75);
+        // 0.25 % fail with one copy elsewhere, and 0.19 % with another one on either path.
+        assert_eq!(copies(&bursts, &[bursts], 100 * MS, 1), 1);
+        let more = path(0.08, 0.75);
+        assert_eq!(copies(&more, &[more], 100 * MS, 1), 3);
     }
 
     #[test]

@@ -12,6 +12,8 @@ const LEAST_TIME: Duration = Duration::from_secs(5);
 const LEAST_SENT: u64 = 50;
 /// The loss that is assumed before.
 const PRIOR: f64 = 0.02;
+/// How probable it is that a loss follows another one at once, before losses are known.
+const PRIOR_OF_BURST: f64 = 0.5;
 /// After so many losses, earlier ones count half for the length of bursts.
 const HALVES: u32 = 64;
 
@@ -56,6 +58,12 @@ impl RecentLoss {
         let follows = no > 0 && self.last_lost == Some(no - 1);
         self.followed += u32::from(follows);
         self.last_lost = Some(no);
+    }
+
+    /// How probable it is that a transmission is lost which follows a lost one on the path, if another path could take it instead: until
+    /// losses are known, each may be the beginning of a burst.
+    pub(crate) fn burst(&self) -> f64 {
+        (f64::from(self.followed) + 2.0 * PRIOR_OF_BURST) / (f64::from(self.losses) + 2.0)
     }
 
     /// How probable a loss is on a path that sent so many chunks, of which so many were declared lost.
@@ -131,5 +139,18 @@ mod tests {
         let bursts: Vec<_> = (0..100).map(|no| 7 * (no / 4) + no % 4).collect();
         assert!(next(&apart) < 0.05, "{}", next(&apart));
         assert!((next(&bursts) - 0.75).abs() < 0.05, "{}", next(&bursts));
+    }
+
+    #[test]
+    fn a_burst_is_likely_until_losses_are_known() {
+        let mut recent = RecentLoss::default();
+        let mut burst = |no| {
+            recent.on_lost(no);
+            recent.burst()
+        };
+        assert!((burst(7) - 1.0 / 3.0).abs() < 1e-9, "one that no other followed");
+        assert!((burst(8) - 0.5).abs() < 1e-9);
+        (2..100).for_each(|no| recent.on_lost(7 * no));
+        assert!(recent.burst() < 0.05, "{}", recent.burst());
     }
 }

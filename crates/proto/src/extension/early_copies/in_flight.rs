@@ -94,6 +94,12 @@ impl CopiesInFlight {
         estimate.losses.loss(now, sent, lost)
     }
 
+    /// How probable it is that a transmission is lost which follows a lost one, if another path could take it instead.
+    pub(crate) fn burst(&self) -> f64 {
+        let estimate = self.estimate.as_ref();
+        estimate.map_or(0.0, |estimate| estimate.losses.burst())
+    }
+
     /// The transmission `no` is declared lost.
     pub(crate) fn on_lost(&mut self, no: SendNo) {
         if let Some(estimate) = &mut self.estimate {

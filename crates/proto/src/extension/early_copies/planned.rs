@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use crate::path::PathId;
+use crate::path::{PathId, bit};
 use crate::seq::ExtendedTsn;
 use crate::time::Timestamp;
 
@@ -30,6 +30,8 @@ pub(crate) struct PlannedCopy {
     pub(crate) left: u8,
     /// The path of the transmission before.
     pub(crate) last: PathId,
+    /// The paths of all transmissions before, a bit for each.
+    pub(crate) used: u64,
     /// The path that it tests, which has not answered for a while.
     pub(crate) tests: Option<PathId>,
     /// It is sent only because the last transmission was not answered when it should have been.
@@ -44,9 +46,15 @@ impl PlannedCopy {
             tsn,
             left,
             last,
+            used: bit(last),
             tests: None,
             late: false,
         }
+    }
+
+    /// Whether the path took a transmission of the chunk: the next one there may be lost in the same burst.
+    pub(crate) fn has_used(&self, path: PathId) -> bool {
+        self.used & bit(path) != 0
     }
 }
 

@@ -11,7 +11,7 @@ use super::Source;
 use crate::extension::deadline::{MayBeLate, needed_copies};
 use crate::extension::early_copies::{PlannedCopy, spacing};
 use crate::message::{Copies, Persistence};
-use crate::path::{Load, Path, PathId};
+use crate::path::{Load, Path, PathId, bit};
 use crate::recovery::ChunkState;
 use crate::time::Timestamp;
 use crate::trace_event::CopyWait;
@@ -46,7 +46,7 @@ impl Sender {
                     ..PlannedCopy::new(cx.now, index, left + 1, id)
                 });
             } else if left > 0 {
-                self.plan_copy(cx, id, index, left);
+                self.plan_copy(cx, PlannedCopy::new(cx.now, index, left, id));
             } else {
                 self.plan_late_copy(cx, id, index);
             }
@@ -117,8 +117,8 @@ impl Sender {
         copies
     }
 
-    /// The path of a copy: that of the last transmission, or if the copy is more probably in time there, another one. Only acknowledgements
-    /// that name transmissions (ECA-SCTP) can tell on which path one was lost.
+    /// The path on which a copy is most probably in time. Only acknowledgements that name transmissions (ECA-SCTP) can tell on which path
+    /// one was lost; without them, it is the path of the last transmission.
     fn path_of_copy(&self, cx: &mut Cx<'_>, copy: PlannedCopy) -> PathId {
         let deadline = self.outstanding.identity().and(self.deadline_of(copy.tsn));
         let Some(deadline) = deadline else {
@@ -128,7 +128,7 @@ impl Sender {
         let (now, bytes) = (cx.now, self.outstanding.chunk(copy.tsn).fragment.wire_len());
         let failures = cx.paths.active_mut().map(|path| {
             let failure = chance(now, path, bytes).of_copy(left);
-            let probability = if path.id == copy.last {
+            let probability = if copy.has_used(path.id) {
                 failure.of_another()
             } else {
                 failure.probability()
@@ -139,19 +139,19 @@ impl Sender {
         best.map_or(copy.last, |(_, id)| id)
     }
 
-    fn plan_copy(&mut self, cx: &mut Cx<'_>, id: PathId, index: u64, left: u8) {
+    /// Plans a copy that could leave now, if it need not wait until a burst of losses is over.
+    fn plan_copy(&mut self, cx: &mut Cx<'_>, copy: PlannedCopy) {
+        let index = copy.tsn;
+        let id = self.path_of_copy(cx, copy);
+        if !copy.has_used(id) {
+            self.present.add(Source::Copies);
+            return self.copies.add(copy);
+        }
         let rtt = &cx.paths.path(id).rtt;
         // Before the first RTT was measured, nothing says when a copy is of use.
         let (Some(smoothed), Some(lowest)) = (rtt.smoothed(), rtt.min()) else {
             return self.note_copy_waits(index, id, CopyWait::Unmeasured);
         };
-        let copy = PlannedCopy::new(cx.now, index, left, id);
-        // On another path it need not outlive a burst of losses.
-        if self.path_of_copy(cx, copy) != id {
-            self.present.add(Source::Copies);
-            return self.copies.add(copy);
-        }
-        let rtt = &cx.paths.path(id).rtt;
         let fragment = &self.outstanding.chunk(index).fragment;
         let left_until =
             |deadline: Timestamp, travels: Duration| deadline.saturating_duration_since(cx.now + travels);
@@ -164,7 +164,7 @@ impl Sender {
             (Persistence::Until(deadline), Copies::Fixed(_)) => left_until(deadline, lowest / 2),
             _ => Duration::MAX,
         };
-        if let Some(spacing) = spacing(smoothed, useful, left) {
+        if let Some(spacing) = spacing(smoothed, useful, copy.left) {
             self.present.add(Source::Copies);
             self.copies.add(PlannedCopy {
                 due: cx.now + spacing,
@@ -269,7 +269,11 @@ impl Sender {
             }
             if copy.left > 1 {
                 let last = copy.tests.map_or(id, |_| copy.last);
-                self.plan_copy(cx, last, copy.tsn, copy.left - 1);
+                let next = PlannedCopy {
+                    used: copy.used | bit(id),
+                    ..PlannedCopy::new(cx.now, copy.tsn, copy.left - 1, last)
+                };
+                self.plan_copy(cx, next);
             } else {
                 self.plan_late_copy(cx, id, copy.tsn);
             }
