@@ -142,7 +142,12 @@ fn requests_have_answers_with_reasons() {
     assert_eq!(status, 200);
     assert!(page.contains("<title>") && lower.contains("content-security-policy: default-src 'none'"));
     // Everything that the page loads is here.
-    for (file, kind) in [("page.js", "text/javascript"), ("page.css", "text/css")] {
+    for (file, kind) in [
+        ("base.js", "text/javascript"),
+        ("page.js", "text/javascript"),
+        ("base.css", "text/css"),
+        ("page.css", "text/css"),
+    ] {
         assert!(page.contains(file));
         let (status, answer) = server.request(&format!("GET /{file} HTTP/1.1"), b"");
         assert!(status == 200 && answer.contains(kind), "{file}");

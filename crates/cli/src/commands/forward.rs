@@ -8,7 +8,7 @@ mod permissions;
 mod server;
 mod status;
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,9 +17,14 @@ use std::time::Duration;
 use anabranch::{AcceptedKeys, TlsSettings};
 use anabranch_forward::{Limits, MOST_FLOWS};
 use clap::{Args, Subcommand, ValueHint};
+use hyper::Request;
+use hyper::body::Incoming;
+use serde_json::json;
+use tokio::net::TcpListener;
 
 use crate::encryption::Encryption;
 use crate::failure::Failure;
+use crate::http::{self, Answer, Ends};
 use crate::interrupt::Interrupt;
 use crate::options::{OUTPUT, Observe};
 use crate::output::{self, note};
@@ -187,15 +192,10 @@ impl Common {
         work: impl Future<Output = ()>,
         interrupt: &Interrupt,
     ) -> Result<(), Failure> {
-        let metrics = match self.metrics {
-            None => None,
-            Some(address) => Some(metrics::Server::bind(address, self.observe.output()).await?),
-        };
-        let serving = async {
-            match metrics {
-                Some(server) => server.serve(status.clone()).await,
-                None => std::future::pending().await,
-            }
+        let metrics = self.open("metrics", self.metrics, metrics::PATH).await?;
+        let serving = {
+            let status = status.clone();
+            serve(metrics, move |request, _| metrics::answer(request, &status))
         };
         // The last report has the associations that end with `work`.
         let asked = async {
@@ -217,6 +217,25 @@ impl Common {
         Ok(())
     }
 
+    /// Binds the port of an option, if it was given, and prints the URL of `path` there.
+    async fn open(
+        &self,
+        option: &str,
+        address: Option<SocketAddr>,
+        path: &str,
+    ) -> Result<Option<TcpListener>, Failure> {
+        let Some(address) = address else {
+            return Ok(None);
+        };
+        let (listener, bound) = http::bind(&format!("--{option}"), address).await?;
+        let url = format!("http://{bound}{path}");
+        self.observe.output().fact(
+            format!("{option} at {url}"),
+            &json!({ "event": option, "url": url }),
+        );
+        Ok(Some(listener))
+    }
+
     async fn report(&self, status: &(impl Fn() -> Status + Sync)) {
         let is_terminal = std::io::stdout().is_terminal();
         let default = if is_terminal { REFRESH } else { Duration::ZERO };
@@ -233,6 +252,17 @@ impl Common {
             let status = status();
             output.fact(screen.draw(&status), &status.to_json());
         }
+    }
+}
+
+/// Answers the requests of a port, if it is open.
+async fn serve(
+    listener: Option<TcpListener>,
+    answer: impl Fn(&Request<Incoming>, Ends) -> Answer + Clone + Send + Sync + 'static,
+) {
+    match listener {
+        Some(listener) => http::serve(listener, move |request, ends| ready(answer(&request, ends))).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -2,7 +2,6 @@
 //! reliable, expiring, prioritised, and with a deadline. Each visitor has a link of its own in front of the socket.
 
 mod game;
-mod places;
 mod server;
 mod visit;
 

@@ -1,35 +1,18 @@
 //! Metrics for Prometheus: the status in its text format, over HTTP.
 
-use std::convert::Infallible;
 use std::fmt::Write;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
 
 use anabranch::{PathState, PathStats};
 use anabranch_forward::RuleStats;
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::header::{self, HeaderValue};
-use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use serde_json::json;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use hyper::{Request, StatusCode};
 
 use super::status::{ClientView, Status, path_name};
-use crate::failure::Failure;
-use crate::output::Output;
+use crate::http::{self, Answer};
 
-/// Requests at the same time; further connections wait.
-const CONNECTIONS: usize = 16;
-/// The time for one connection.
-const LIMIT: Duration = Duration::from_secs(10);
-/// The largest head of a request in bytes.
-const MOST_HEAD: usize = 16 << 10;
-/// The pause after an error of `accept`, which would otherwise come again at once.
-const PAUSE: Duration = Duration::from_millis(100);
+/// The path of the metrics on their server.
+pub(super) const PATH: &str = "/metrics";
+/// The text format.
+const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The counters of a rule: name, meaning, value.
 type RuleMetric = (&'static str, &'static str, fn(&RuleStats) -> u64);
@@ -98,7 +81,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// The status in the text format.
-pub(super) fn render(status: &Status) -> String {
+fn render(status: &Status) -> String {
     let mut text = String::new();
     let mut metric = |name: &str, kind: &str, help: &str, values: Vec<(String, f64)>| {
         // Writing to a string cannot fail.
@@ -151,78 +134,19 @@ pub(super) fn render(status: &Status) -> String {
     text
 }
 
-/// The HTTP server.
-#[derive(Debug)]
-pub(super) struct Server {
-    listener: TcpListener,
-}
-
-impl Server {
-    pub(super) async fn bind(address: SocketAddr, output: Output) -> Result<Self, Failure> {
-        let problem = |error| {
-            Failure::new(format!(
-                "--metrics {address}: {error}; give a free port and an address of this machine"
-            ))
-        };
-        let listener = TcpListener::bind(address).await.map_err(problem)?;
-        let bound = listener.local_addr().map_err(problem)?;
-        output.fact(
-            format!("metrics at http://{bound}/metrics"),
-            &json!({ "event": "metrics", "url": format!("http://{bound}/metrics") }),
-        );
-        Ok(Self { listener })
+/// The answer to a request.
+pub(super) fn answer<B>(request: &Request<B>, status: impl Fn() -> Status) -> Answer {
+    if request.uri().path() != PATH {
+        let text = format!("the metrics are at {PATH}\n");
+        return http::plain(StatusCode::NOT_FOUND, text);
     }
-
-    pub(super) async fn serve(self, status: impl Fn() -> Status + Clone + Send + Sync + 'static) {
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
-        loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-                return;
-            };
-            match self.listener.accept().await {
-                Ok((stream, _)) => {
-                    let status = status.clone();
-                    tokio::spawn(async move {
-                        converse(stream, status).await;
-                        drop(place);
-                    });
-                }
-                Err(_) => tokio::time::sleep(PAUSE).await,
-            }
-        }
-    }
-}
-
-async fn converse(stream: TcpStream, status: impl Fn() -> Status + Send + Sync) {
-    let service = service_fn(|request| {
-        let answer = answer(&request, &status);
-        async move { Ok::<_, Infallible>(answer) }
-    });
-    let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(LIMIT)
-        .max_buf_size(MOST_HEAD)
-        .serve_connection(TokioIo::new(stream), service);
-    // An error is the reader's: the connection is closed.
-    let _ = tokio::time::timeout(LIMIT, connection).await;
-}
-
-fn answer<B>(request: &Request<B>, status: &impl Fn() -> Status) -> Response<Full<Bytes>> {
-    let is_known = request.method() == Method::GET && request.uri().path() == "/metrics";
-    let (code, text) = if is_known {
-        (StatusCode::OK, render(&status()))
-    } else {
-        (StatusCode::NOT_FOUND, "the metrics are at /metrics\n".to_owned())
-    };
-    let mut response = Response::new(Full::new(Bytes::from(text)));
-    *response.status_mut() = code;
-    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
+    http::read(request, FORMAT, || render(&status()).into())
 }
 
 #[cfg(test)]
 mod tests {
+    use hyper::Method;
+
     use super::*;
 
     #[test]
@@ -249,10 +173,10 @@ mod tests {
         let status = || Status { clients: Vec::new() };
         let ask = |method: Method, path: &str| {
             let request = Request::builder().method(method).uri(path).body(());
-            answer(&request.expect("a request"), &status).status()
+            answer(&request.expect("a request"), status).status()
         };
         assert_eq!(ask(Method::GET, "/metrics"), StatusCode::OK);
-        assert_eq!(ask(Method::POST, "/metrics"), StatusCode::NOT_FOUND);
+        assert_eq!(ask(Method::POST, "/metrics"), StatusCode::METHOD_NOT_ALLOWED);
         assert_eq!(ask(Method::GET, "/"), StatusCode::NOT_FOUND);
     }
 }

@@ -11,27 +11,24 @@ use anabranch_datachannel::{
     ChannelLimits, PeerConnection, SessionConfig, SessionError, candidate_addresses,
 };
 use anabranch_dtls::Certificate;
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
-use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::{Method, Request, StatusCode};
 use serde_json::json;
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::task::JoinSet;
+use tokio::net::{TcpListener, UdpSocket};
 
-use super::places::{Places, Refused};
 use super::visit::Visit;
 use super::{WebArgs, game};
 use crate::failure::Failure;
+use crate::http::{self, Answer, BASE, Ends, File, not_allowed, plain, with_type};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
+use crate::places::{Places, Refused};
 use crate::units;
 
-/// The files of the page: path, type, content.
-const FILES: [(&str, &str, &str); 3] = [
+/// The files of the page.
+const FILES: [File; 3] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     (
         "/page.css",
@@ -44,16 +41,8 @@ const FILES: [(&str, &str, &str); 3] = [
         include_str!("page/page.js"),
     ),
 ];
-/// The page loads nothing from elsewhere, and no other page may show it in a frame.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
-                      frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 /// The largest offer in bytes.
 const OFFER: usize = 64 << 10;
-/// The largest head of a request in bytes.
-const MOST_HEAD: usize = 16 << 10;
-/// TCP connections at a time, and those of an address; a further one takes the place of the oldest.
-const CONNECTIONS: usize = 256;
-const CONNECTIONS_OF_ADDRESS: usize = 32;
 /// Channels of a visitor, and the largest message that is accepted in one, in bytes: an echo holds one.
 const CHANNELS: usize = 64;
 const MESSAGE: usize = 64 << 10;
@@ -62,16 +51,12 @@ const MOST_ANNOUNCED: usize = 16;
 /// How often a free UDP port is looked for, and the time between: a visit that ended frees its port a little later.
 const TRIES: u32 = 20;
 const BETWEEN: Duration = Duration::from_millis(50);
-/// How long a connection may take for the head of a request, for its body, and altogether.
-const HEAD: Duration = Duration::from_secs(10);
+/// How long a connection may take for the body of a request.
 const BODY: Duration = Duration::from_secs(10);
-const CONNECTION: Duration = Duration::from_secs(120);
 /// When a refused visitor may ask again, in seconds.
 const RETRY: &str = "30";
 /// How long visitors may take to leave after Ctrl-C.
 const HURRY: Duration = Duration::from_secs(3);
-
-type Answer = Response<Full<Bytes>>;
 
 /// The server's visits.
 #[derive(Clone, Copy, Debug)]
@@ -110,23 +95,17 @@ struct House {
 
 impl Server {
     pub(super) async fn bind(args: &WebArgs) -> Result<Self, Failure> {
-        let failure = |error: std::io::Error| {
-            Failure::new(format!(
-                "--listen {}: {error}; give an address of this machine and a free port (0 takes any)",
-                args.listen
-            ))
-        };
         if let Some(address) = args.address.iter().find(|address| address.is_unspecified()) {
             return Err(Failure::new(format!(
                 "--address {address}: give an address to which visitors can send"
             )));
         }
-        let listener = TcpListener::bind(args.listen).await.map_err(failure)?;
+        let (listener, address) = http::bind("--listen", args.listen).await?;
         let certificate =
             Certificate::generate().map_err(|error| Failure::new(format!("no certificate: {error}")))?;
         Ok(Self {
-            address: listener.local_addr().map_err(failure)?,
             listener,
+            address,
             house: Arc::new(House {
                 certificate,
                 given: args.address.clone(),
@@ -150,30 +129,16 @@ impl Server {
     /// Serves until the user asks to stop.
     pub(super) async fn serve(self, interrupt: Interrupt) -> Totals {
         let house = self.house;
-        let places = Places::new(CONNECTIONS, CONNECTIONS_OF_ADDRESS);
-        let mut connections = JoinSet::new();
-        loop {
-            tokio::select! {
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, peer)) => {
-                        let Ok((place, displaced)) = places.take(peer.ip()) else { continue };
-                        let conversation = Arc::clone(&house).converse(stream, peer);
-                        connections.spawn(async move {
-                            tokio::select! {
-                                () = conversation => {}
-                                () = displaced => {}
-                            }
-                            drop(place);
-                        });
-                    }
-                    // For example too many open files: wait for some to be closed.
-                    Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-                },
-                Some(_) = connections.join_next() => {}
-                () = interrupt.wait() => break,
-            }
+        let answering = {
+            let house = Arc::clone(&house);
+            http::serve(self.listener, move |request, ends| {
+                Arc::clone(&house).answer(request, ends)
+            })
+        };
+        tokio::select! {
+            () = answering => {}
+            () = interrupt.wait() => {}
         }
-        connections.abort_all();
         house.stop.send_replace(true);
         let _ = tokio::time::timeout(HURRY, house.places.empty()).await;
         let visits = house.visits.load(Ordering::Relaxed);
@@ -186,34 +151,13 @@ impl Server {
 }
 
 impl House {
-    /// The requests of one TCP connection.
-    async fn converse(self: Arc<Self>, stream: TcpStream, peer: SocketAddr) {
-        let Ok(own) = stream.local_addr() else { return };
-        let service = service_fn(|request| {
-            let house = Arc::clone(&self);
-            async move { Ok::<_, std::convert::Infallible>(house.answer(request, own, peer).await) }
-        });
-        let connection = hyper::server::conn::http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD)
-            .max_buf_size(MOST_HEAD)
-            .serve_connection(TokioIo::new(stream), service);
-        // An error is the visitor's: the connection is closed.
-        let _ = tokio::time::timeout(CONNECTION, connection).await;
-    }
-
-    async fn answer(
-        self: Arc<Self>,
-        request: Request<Incoming>,
-        own: SocketAddr,
-        peer: SocketAddr,
-    ) -> Answer {
+    async fn answer(self: Arc<Self>, request: Request<Incoming>, ends: Ends) -> Answer {
         let path = request.uri().path();
         if path == "/offer" {
             if request.method() != Method::POST {
                 return not_allowed("POST");
             }
-            return match Arc::clone(&self).admit(request, own, peer).await {
+            return match Arc::clone(&self).admit(request, ends).await {
                 Ok(answer) => answer,
                 Err((status, reason)) => {
                     self.refused.fetch_add(1, Ordering::Relaxed);
@@ -226,24 +170,19 @@ impl House {
                 }
             };
         }
-        let Some((_, kind, content)) = FILES.iter().find(|(name, ..)| *name == path) else {
-            return plain(
+        http::file(FILES.iter().chain(&BASE), &request).unwrap_or_else(|| {
+            plain(
                 StatusCode::NOT_FOUND,
                 "there is only the page at /, and /offer\n".to_owned(),
-            );
-        };
-        if ![Method::GET, Method::HEAD].contains(request.method()) {
-            return not_allowed("GET, HEAD");
-        }
-        with_type(StatusCode::OK, kind, Bytes::from_static(content.as_bytes()))
+            )
+        })
     }
 
     /// Answers an offer, and begins the visit.
     async fn admit(
         self: Arc<Self>,
         request: Request<Incoming>,
-        own: SocketAddr,
-        peer: SocketAddr,
+        Ends { own, peer }: Ends,
     ) -> Result<Answer, (StatusCode, String)> {
         let offer = read_offer(request).await?;
         let refuse = |error: &dyn std::fmt::Display| (StatusCode::BAD_REQUEST, error.to_string());
@@ -401,32 +340,6 @@ async fn read_offer(request: Request<Incoming>) -> Result<String, (StatusCode, S
         Ok(Ok(body)) => body.to_bytes(),
     };
     String::from_utf8(body.into()).map_err(|_| (StatusCode::BAD_REQUEST, "the offer is not UTF-8".to_owned()))
-}
-
-fn not_allowed(methods: &'static str) -> Answer {
-    let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, format!("use {methods}\n"));
-    answer
-        .headers_mut()
-        .insert(header::ALLOW, HeaderValue::from_static(methods));
-    answer
-}
-
-fn plain(status: StatusCode, text: String) -> Answer {
-    with_type(status, "text/plain; charset=utf-8", text.into())
-}
-
-fn with_type(status: StatusCode, kind: &'static str, content: Bytes) -> Answer {
-    let mut answer = Response::new(Full::new(content));
-    *answer.status_mut() = status;
-    let headers = answer.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    headers.insert(
-        header::X_CONTENT_TYPE_OPTIONS,
-        HeaderValue::from_static("nosniff"),
-    );
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    answer
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::game::{CONTROL, Game};
-use super::places::Place;
+use crate::places::Place;
 
 /// How long a visitor may take to connect after its offer.
 const CONNECTING: Duration = Duration::from_secs(30);

@@ -18,7 +18,6 @@ const RATE = 60, WINDOW = 10_000, SLACK = 100, TOP = 500;
 // A message of the game has this length in bytes; others in the file's channel are parts of the file.
 const MESSAGE = 100;
 
-const element = (id) => document.getElementById(id);
 const calm = matchMedia('(prefers-reduced-motion: reduce)');
 
 // The clock of the server, from the exchange with the shortest round trip.
@@ -119,20 +118,8 @@ class Way {
     const left = 46, bottom = height - 4, top = 8;
     const now = serverNow();
     const level = (delay) => bottom - (Math.min(delay, TOP) / TOP) * (bottom - top);
-    context.font = '11px system-ui, sans-serif';
-    context.textBaseline = 'middle';
-    context.textAlign = 'right';
-    context.fillStyle = colours.quiet;
-    context.strokeStyle = colours.line;
-    context.lineWidth = 1;
-    for (const [delay, text] of [[0, '0'], [250, '250'], [TOP, '500 ms']]) {
-      const y = Math.round(level(delay)) + 0.5;
-      context.beginPath();
-      context.moveTo(left, y);
-      context.lineTo(width, y);
-      context.stroke();
-      context.fillText(text, left - 6, y);
-    }
+    const lines = [[0, '0'], [250, '250'], [TOP, '500 ms']];
+    drawLevels(context, lines.map(([delay, text]) => [level(delay), text]), left, width);
     context.setLineDash([5, 4]);
     context.strokeStyle = colours.quiet;
     context.beginPath();
@@ -151,30 +138,9 @@ class Way {
   }
 }
 
-// A canvas in the pixels of the screen.
-function prepare(canvas) {
-  const scale = devicePixelRatio || 1;
-  const width = canvas.clientWidth, height = canvas.clientHeight;
-  if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
-    canvas.width = Math.round(width * scale);
-    canvas.height = Math.round(height * scale);
-  }
-  const context = canvas.getContext('2d');
-  context.setTransform(scale, 0, 0, scale, 0, 0);
-  context.clearRect(0, 0, width, height);
-  return { context, width, height };
-}
-
-const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 1 ? 1 : 0)} %`;
-const milliseconds = (time) => (time < 1000 ? `${Math.round(time)} ms` : `${(time / 1000).toFixed(1)} s`);
 
 const ways = WAYS.map((facts) => new Way(facts));
 const deadline = () => Number(element('delay').value) + SLACK;
-
-function say(text, kind = '') {
-  element('status').textContent = text;
-  element('status').className = kind;
-}
 
 function ask(request) {
   if (control?.readyState === 'open') control.send(JSON.stringify(request));
@@ -247,8 +213,6 @@ async function connect() {
 }
 
 function frame() {
-  const style = getComputedStyle(document.documentElement);
-  const colour = (name) => style.getPropertyValue(`--${name}`);
   const colours = { line: colour('line'), quiet: colour('quiet'), late: colour('late') };
   ways.forEach((way, index) => {
     way.colour = colour(WAYS[index].name);

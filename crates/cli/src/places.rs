@@ -9,7 +9,7 @@ use tokio::sync::{Notify, oneshot};
 
 /// Places, of which nobody can take all with one address.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(crate) struct Places {
     most: usize,
     /// The places of an address.
     share: usize,
@@ -35,7 +35,7 @@ struct Taken {
 
 /// The reason why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(crate) enum Refused {
     /// All places are taken by visitors that have connected.
     Full,
     /// All places of this address are.
@@ -44,7 +44,7 @@ pub(super) enum Refused {
 
 /// A place, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     places: Arc<Places>,
     number: u64,
 }
@@ -52,7 +52,7 @@ pub(super) struct Place {
 impl Places {
     /// `most` places, and `share` for each IPv4 address and each IPv6 network of 64 bits. Addresses of this machine have no share: a proxy
     /// has one, and brings visitors of many addresses.
-    pub(super) fn new(most: usize, share: usize) -> Arc<Self> {
+    pub(crate) fn new(most: usize, share: usize) -> Arc<Self> {
         Arc::new(Self {
             most,
             share,
@@ -63,7 +63,7 @@ impl Places {
 
     /// Takes a place for a visitor with this address. If there is none, the oldest visitor that has not connected is displaced: one with the
     /// same address, if the address has its share. The future ends when the new visitor is displaced.
-    pub(super) fn take(
+    pub(crate) fn take(
         self: &Arc<Self>,
         address: IpAddr,
     ) -> Result<(Place, impl Future<Output = ()> + use<>), Refused> {
@@ -99,7 +99,7 @@ impl Places {
     }
 
     /// Waits until no place is taken.
-    pub(super) async fn empty(&self) {
+    pub(crate) async fn empty(&self) {
         loop {
             let left = self.left.notified();
             if self.lock().taken.is_empty() {
@@ -116,7 +116,7 @@ impl Places {
 
 impl Place {
     /// The visitor has connected: it is not displaced any more.
-    pub(super) fn connected(&self) {
+    pub(crate) fn connected(&self) {
         if let Some(taken) = self.places.lock().taken.get_mut(&self.number) {
             taken.is_connected = true;
         }
