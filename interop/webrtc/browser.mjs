@@ -44,6 +44,35 @@ export async function start(name, { trials = '', usual = false } = {}) {
   return puppeteer.launch({ executablePath, args });
 }
 
+// Opens a page. Returns it, the errors in its console, and the addresses that it loads.
+export async function visit(browser, url) {
+  const page = await browser.newPage();
+  const faults = [], requests = [];
+  page.on('console', (message) => { if (message.type() === 'error') faults.push(message.text()); });
+  page.on('pageerror', (error) => faults.push(error.message));
+  page.on('request', (request) => requests.push(request.url()));
+  await page.goto(url);
+  return { page, faults, requests };
+}
+
+// Shows a page with the width of a desktop and of a phone. Returns for each how many pixels of the page are outside. With `picture` it also writes
+// PICTURE-wide-light.png and so on. The driver emulates the dark scheme in Chromium only.
+export async function resize(name, page, picture) {
+  const schemes = name === 'chromium' ? ['light', 'dark'] : ['light'];
+  const hidden = {};
+  for (const [size, width, height, deviceScaleFactor] of [['wide', 1280, 900, 1], ['phone', 390, 844, 2]]) {
+    await page.setViewport({ width, height, deviceScaleFactor });
+    // A browser may need some of the width for its scroll bar.
+    hidden[size] = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    for (const value of schemes) {
+      if (schemes.length > 1) await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value }]);
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      if (picture) await page.screenshot({ path: `${picture}-${size}-${value}.png`, fullPage: true });
+    }
+  }
+  return hidden;
+}
+
 // Ends a browser as a crash would, and removes the profile that was made for it.
 export async function kill(browser) {
   const main = browser.process();

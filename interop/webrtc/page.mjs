@@ -1,19 +1,13 @@
 // Looks at the page of `anabranch web`: usage page.mjs chromium|firefox URL [PICTURE]. Loads it, waits for the numbers, moves a slider, and
 // waits until the numbers show it. With PICTURE it also writes PICTURE-wide-light.png and so on. Prints one line of JSON.
 import { networkInterfaces } from 'node:os';
-import { start } from './browser.mjs';
+import { resize, start, visit } from './browser.mjs';
 
 const [name, url, picture] = process.argv.slice(2);
-// The driver emulates the dark scheme in Chromium only.
-const schemes = name === 'chromium' ? ['light', 'dark'] : ['light'];
 // Without addresses other than loopback, no browser connects with its default preferences.
 const usual = Object.values(networkInterfaces()).flat().some(({ internal }) => !internal);
 const browser = await start(name, { usual });
-const page = await browser.newPage();
-const faults = [], requests = [];
-page.on('console', (message) => { if (message.type() === 'error') faults.push(message.text()); });
-page.on('pageerror', (error) => faults.push(error.message));
-page.on('request', (request) => requests.push(request.url()));
+const { page, faults, requests } = await visit(browser, url);
 
 // The numbers of each way, in the units of the page: percent, milliseconds. A number that is not there yet is null.
 const numbers = () => page.evaluate(() => {
@@ -34,19 +28,8 @@ const until = async (condition) => {
 };
 const known = (now) => Object.values(now).every((way) => way['in-time'] !== null);
 
-await page.goto(url);
 const before = await until((now) => known(now) && now.prioritised.median !== null);
-const hidden = {};
-for (const [size, width, height, deviceScaleFactor] of [['wide', 1280, 900, 1], ['phone', 390, 844, 2]]) {
-  await page.setViewport({ width, height, deviceScaleFactor });
-  // A browser may need some of the width for its scroll bar.
-  hidden[size] = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-  for (const value of schemes) {
-    if (schemes.length > 1) await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value }]);
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    if (picture) await page.screenshot({ path: `${picture}-${size}-${value}.png`, fullPage: true });
-  }
-}
+const hidden = await resize(name, page, picture);
 const move = (id, to) => page.$eval(`#${id}`, (slider, value) => {
   slider.value = value;
   slider.dispatchEvent(new Event('input', { bubbles: true }));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ChildStdout;
 use std::sync::OnceLock;
 
-use common::{LIMIT, Running, anabranch, directory, refuses};
+use common::{LIMIT, Running, anabranch, browse, directory, refuses};
 use serde_json::Value;
 
 /// A folder with the keys of a server, a client and a stranger.
@@ -206,6 +206,10 @@ fn wrong_rules_are_explained() {
             "give --path twice, as in --path wlan0 --path eth0",
         ),
         (
+            &["client", "h", "--udp", "0=h:1", "--page", "here:8080"],
+            "192.0.2.1:8080",
+        ),
+        (
             &["client", "h", "--udp", "0=h:1", "--metrics", "9101"],
             "give ADDRESS:PORT, such as 127.0.0.1:9101",
         ),
@@ -336,10 +340,11 @@ fn a_client_waits_for_its_server_and_options_come_from_files() {
     let rules = folder.join("server.toml");
     std::fs::write(
         &rules,
-        format!("allow-to = [\"{target_address}/udp\"]\nmax-clients = 5\n"),
+        format!("allow-to = [\"{target_address}/udp\"]\nmax-clients = 5\npage = \"0\"\n"),
     )
     .unwrap();
-    let (_server, port) = server(&["--config", rules.to_str().unwrap()]);
+    let (mut server, port) = server(&["--config", rules.to_str().unwrap()]);
+    server.event("page");
     let mut client = Side::start(&["client", "--config", file.to_str().unwrap(), "--udp-port", &port]);
     let listening = client.event("listening");
     assert_eq!(client.event("connected")["rules"][0]["problem"], Value::Null);
@@ -568,4 +573,113 @@ fn paths_are_named_by_address_and_interface() {
         }
     }
     hello_arrives(&listening, &target);
+}
+
+/// A page at a side, and its URL.
+fn page(side: &mut Side) -> String {
+    side.event("page")["url"].as_str().unwrap().to_owned()
+}
+
+/// The status that a page reads, once it meets the condition.
+fn status_at(url: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    let end = std::time::Instant::now() + LIMIT;
+    loop {
+        let answer = get(&format!("{url}status"));
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200"), "{answer}");
+        let status: Value = serde_json::from_str(body).unwrap();
+        if is_wanted(&status) {
+            return status;
+        }
+        assert!(std::time::Instant::now() < end, "{status}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+/// The page has the values of `--json`, for the client and for the server, and a browser shows them. The place of a rule is text, whatever it
+/// contains.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_page_shows_paths_and_rules() {
+    let (target, target_address) = udp();
+    let (mut server, port) = server(&[
+        "--allow-to",
+        &format!("{target_address}/udp"),
+        "--page",
+        "127.0.0.1:0",
+    ]);
+    let server_page = page(&mut server);
+    let marked = directory("forward-page").join("<b>bold");
+    let mut client = Side::start(&[
+        "client",
+        "127.0.0.1",
+        "--udp-port",
+        &port,
+        "--udp",
+        &format!("0={target_address},deadline=20s"),
+        "--tcp",
+        &format!("unix:{}=127.0.0.1:9", marked.display()),
+        "--path",
+        "127.0.0.1",
+        "--path",
+        "127.0.0.2",
+        "--page",
+        "0",
+    ]);
+    let listening = client.event("listening");
+    let client_page = page(&mut client);
+    assert!(client_page.starts_with("http://127.0.0.1:"), "{client_page}");
+    client.event("connected");
+    hello_arrives(&listening, &target);
+
+    let answer = get(&client_page).to_ascii_lowercase();
+    assert!(
+        answer.contains("<title>") && answer.contains("content-security-policy: default-src 'none'"),
+        "{answer}"
+    );
+    let are_active = |status: &Value| {
+        let paths = status["clients"][0]["paths"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        paths.len() == 2 && paths.iter().all(|path| path["state"] == "active")
+    };
+    for (url, key) in [(&client_page, "bytes_sent"), (&server_page, "bytes_received")] {
+        let status = status_at(url, |status| {
+            are_active(status) && status["clients"][0]["rules"][0][key] == 5
+        });
+        assert_eq!(status["event"], "status");
+        assert_eq!(status["clients"][0]["paths"][0]["remark"], Value::Null);
+    }
+
+    let (program, _) = udp();
+    program.connect(place(&listening, 0, "listens_at")).unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let seen = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                program.send(&[0; 1000]).unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        });
+        // The thread ends if the browser fails, too.
+        let seen = std::panic::catch_unwind(|| browse("forward.mjs", &client_page, "forward"));
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        seen.unwrap_or_else(|failure| std::panic::resume_unwind(failure))
+    });
+    assert_eq!(seen["status"], "connected");
+    for (number, local) in [(0, "127.0.0.1"), (1, "127.0.0.2")] {
+        let path = &seen["paths"][number];
+        assert!(path[0].as_str().unwrap().contains(local), "{path}");
+        assert_eq!(path[1], "active", "{path}");
+        // A tenth of a per cent of a plot.
+        let drawn = seen["curves"]["rtt"][number].as_f64().unwrap();
+        assert!(drawn > 0.001, "{seen}");
+    }
+    let [datagrams, marked_rule] = [&seen["rules"][0], &seen["rules"][1]];
+    assert_eq!(datagrams[3], "100 %", "{datagrams}");
+    assert!(
+        marked_rule[0].as_str().unwrap().contains("<b>bold"),
+        "{marked_rule}"
+    );
 }

@@ -2,8 +2,6 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anabranch::host_addresses;
@@ -13,7 +11,7 @@ use serde_json::Value;
 
 mod common;
 
-use common::{Running, anabranch, text};
+use common::{Running, anabranch, browse, text};
 
 /// An offer as browsers make it: without candidates, because their addresses are found by their checks.
 const OFFER: &str = "v=0\r\no=- 1942278418090845555 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\na=group:BUNDLE 0\r\n\
@@ -330,41 +328,8 @@ fn mistakes_name_the_flag() {
 fn the_page_compares_ways_in_a_browser() {
     let server = Server::start(&[]);
     let url = format!("http://{}/", server.address);
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    assert!(
-        root.join("target/interop/webrtc").exists(),
-        "run scripts/setup, which installs the driver of browsers"
-    );
-    let script = root.join("interop/webrtc/page.mjs");
-    let browser = std::env::var("ANABRANCH_PEER").unwrap_or("chromium".to_owned());
-    let mut command = Command::new("node");
-    command.arg(script).args([&browser, &url]).stdin(Stdio::null());
-    // With ANABRANCH_PICTURES, a person can look at the page afterwards.
-    if let Some(folder) = std::env::var_os("ANABRANCH_PICTURES") {
-        command.arg(PathBuf::from(folder).join("web"));
-    }
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("node starts");
-    let output = Running(child).output();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let seen: Value = serde_json::from_str(&text(&output.stdout)).expect("JSON");
-    println!("peer: {}", seen["browser"].as_str().expect("its version"));
-    assert_eq!(seen["faults"], Value::Array(Vec::new()));
+    let seen = browse("page.mjs", &url, "web");
     assert_eq!(seen["status"], "connected, encrypted");
-    for request in seen["requests"].as_array().expect("requests") {
-        let request = request.as_str().expect("a URL");
-        assert!(
-            request.starts_with(&url) || request.starts_with("data:"),
-            "{request}"
-        );
-    }
-    assert_eq!(
-        (&seen["hidden"]["wide"], &seen["hidden"]["phone"]),
-        (&0.into(), &0.into())
-    );
     let median = |when: &str| seen[when]["prioritised"]["median"].as_f64().expect("a number");
     assert!(median("slow") > median("before"), "{seen}");
 }

@@ -4,13 +4,14 @@ mod client;
 mod file;
 mod metrics;
 mod networks;
+mod page;
 mod permissions;
 mod server;
 mod status;
 
 use std::future::{Future, ready};
 use std::io::IsTerminal;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use tokio::net::TcpListener;
 
 use crate::encryption::Encryption;
 use crate::failure::Failure;
-use crate::http::{self, Answer, Ends};
+use crate::http::{self, Answer};
 use crate::interrupt::Interrupt;
 use crate::options::{OUTPUT, Observe};
 use crate::output::{self, note};
@@ -84,6 +85,9 @@ struct Common {
     /// Serve metrics for Prometheus at http://ADDRESS:PORT/metrics
     #[arg(long, help_heading = OUTPUT, value_name = "ADDRESS:PORT", value_parser = parse_metrics)]
     metrics: Option<SocketAddr>,
+    /// Serve a page with the paths, their curves and the rules at http://ADDRESS:PORT/ [default address: 127.0.0.1]
+    #[arg(long, help_heading = OUTPUT, value_name = "[ADDRESS:]PORT", value_parser = parse_page)]
+    page: Option<SocketAddr>,
     /// Time between two reports about paths and rules, like 10s; 0 prints none, not even the last one [default: 1s on
     /// a terminal, else only the last report at Ctrl-C]
     #[arg(long, help_heading = OUTPUT, value_name = "DURATION", value_parser = units::parse_seconds)]
@@ -108,6 +112,13 @@ fn parse_metrics(text: &str) -> Result<SocketAddr, String> {
         let port: u16 = text.trim_start_matches(':').parse().unwrap_or(9100);
         format!("give ADDRESS:PORT, such as 127.0.0.1:{port}")
     })
+}
+
+fn parse_page(text: &str) -> Result<SocketAddr, String> {
+    let on_loopback = text.parse().map(|port: u16| (Ipv4Addr::LOCALHOST, port).into());
+    on_loopback
+        .or_else(|_| text.parse())
+        .map_err(|_| "give [ADDRESS:]PORT, such as 8080 or 192.0.2.1:8080".to_owned())
 }
 
 impl Common {
@@ -146,6 +157,7 @@ impl Common {
             ("max-flows", self.max_flows != before.max_flows),
             ("memory", self.memory != before.memory),
             ("metrics", self.metrics != before.metrics),
+            ("page", self.page != before.page),
             ("interval", self.interval != before.interval),
         ];
         let changed = own.iter().chain(&both).filter(|(_, changed)| *changed);
@@ -177,6 +189,10 @@ impl Common {
             let bytes = parse_memory(text).map_err(|problem| Failure::new(format!("memory: {problem}")))?;
             self.memory = Some(bytes);
         }
+        if let (None, Some(text)) = (self.page, &file.page) {
+            let page = parse_page(text).map_err(|problem| Failure::new(format!("page: {problem}")))?;
+            self.page = Some(page);
+        }
         if let (None, Some(text)) = (self.interval, &file.interval) {
             let time =
                 units::parse_seconds(text).map_err(|problem| Failure::new(format!("interval: {problem}")))?;
@@ -193,10 +209,10 @@ impl Common {
         interrupt: &Interrupt,
     ) -> Result<(), Failure> {
         let metrics = self.open("metrics", self.metrics, metrics::PATH).await?;
-        let serving = {
-            let status = status.clone();
-            serve(metrics, move |request, _| metrics::answer(request, &status))
-        };
+        let page = self.open("page", self.page, "/").await?;
+        let (for_metrics, for_page) = (status.clone(), status.clone());
+        let metrics = serve(metrics, move |request| metrics::answer(request, &for_metrics));
+        let page = serve(page, move |request| page::answer(request, &for_page));
         // The last report has the associations that end with `work`.
         let asked = async {
             interrupt.wait().await;
@@ -204,7 +220,8 @@ impl Common {
         };
         let last = tokio::select! {
             () = work => None,
-            () = serving => None,
+            () = metrics => None,
+            () = page => None,
             () = self.report(&status) => None,
             last = asked => Some(last),
         };
@@ -258,10 +275,10 @@ impl Common {
 /// Answers the requests of a port, if it is open.
 async fn serve(
     listener: Option<TcpListener>,
-    answer: impl Fn(&Request<Incoming>, Ends) -> Answer + Clone + Send + Sync + 'static,
+    answer: impl Fn(&Request<Incoming>) -> Answer + Clone + Send + Sync + 'static,
 ) {
     match listener {
-        Some(listener) => http::serve(listener, move |request, ends| ready(answer(&request, ends))).await,
+        Some(listener) => http::serve(listener, move |request, _| ready(answer(&request))).await,
         None => std::future::pending().await,
     }
 }

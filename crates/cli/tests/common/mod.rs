@@ -156,3 +156,43 @@ pub(crate) fn refuses(wrong: &[(&[&str], &str)]) {
         assert!(!said.contains("panicked"), "{said}");
     }
 }
+
+/// Opens a page in a browser by a script of `interop/webrtc`, and returns what the script saw. Nothing comes from elsewhere, the console has no
+/// error, and a phone is wide enough. `ANABRANCH_PEER` names the browser: chromium (the default) or firefox.
+pub(crate) fn browse(script: &str, url: &str, picture: &str) -> Value {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    assert!(
+        root.join("target/interop/webrtc").exists(),
+        "run scripts/setup, which installs the driver of browsers"
+    );
+    let script = root.join("interop/webrtc").join(script);
+    let browser = std::env::var("ANABRANCH_PEER").unwrap_or("chromium".to_owned());
+    let mut command = Command::new("node");
+    command.arg(script).args([&browser, url]).stdin(Stdio::null());
+    // With ANABRANCH_PICTURES, a person can look at the page afterwards.
+    if let Some(folder) = std::env::var_os("ANABRANCH_PICTURES") {
+        command.arg(PathBuf::from(folder).join(picture));
+    }
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("node starts");
+    let output = Running(child).output();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let seen: Value = serde_json::from_str(&text(&output.stdout)).expect("JSON");
+    println!("peer: {}", seen["browser"].as_str().expect("its version"));
+    assert_eq!(seen["faults"], Value::Array(Vec::new()));
+    for request in seen["requests"].as_array().expect("requests") {
+        let request = request.as_str().expect("a URL");
+        assert!(
+            request.starts_with(url) || request.starts_with("data:"),
+            "{request}"
+        );
+    }
+    assert_eq!(
+        (&seen["hidden"]["wide"], &seen["hidden"]["phone"]),
+        (&0.into(), &0.into())
+    );
+    seen
+}

@@ -44,6 +44,7 @@ files! {
     {
         key: PathBuf,
         metrics: SocketAddr,
+        page: String,
         interval: String,
         max_flows: u32,
         memory: String,

@@ -1,4 +1,4 @@
-//! The paths and rules of clients at one time: as a table, as JSON, and for [`super::metrics`].
+//! The paths and rules of clients at one time: as a table, as JSON, and for [`super::metrics`] and [`super::page`].
 
 use anabranch::{AssociationStats, PathState, PathStats};
 use anabranch_forward::{Client, RuleStats, Server};
@@ -105,7 +105,7 @@ impl ClientView {
         let path = |path: &PathStats| {
             json!({
                 "local": path.local.map(|local| local.to_string()), "remote": path.remote.to_string(),
-                "state": state_name(path.state), "srtt_ms": path.srtt.map(|rtt| rtt.as_secs_f64() * 1e3),
+                "state": state_name(path.state), "remark": Some(remark(path.state)).filter(|remark| !remark.is_empty()), "srtt_ms": path.srtt.map(|rtt| rtt.as_secs_f64() * 1e3),
                 "rate_bits_per_second": path.pacing_rate.map(|rate| rate * 8),
                 "bytes_sent": path.data_bytes_sent, "chunks_sent": path.data_chunks_sent,
                 "chunks_lost": path.chunks_lost, "chunks_retransmitted": path.chunks_retransmitted,
