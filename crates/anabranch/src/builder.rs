@@ -394,7 +394,7 @@ impl EndpointBuilder {
             .map(|address| SocketAddr::new(*address, port))
             .collect();
         let named = addresses.iter().zip(&devices);
-        let named = named.filter_map(|(address, device)| Some((*address, device.as_ref()?.0.to_owned())));
+        let named = named.filter_map(|(address, device)| Some((*address, device.as_ref()?.name.clone())));
         self.interfaces.extend(named);
         let sockets = match self.open_all(&locals) {
             // Linux before 5.7 lets only privileged programs bind to an interface. The routes then choose it.
@@ -404,8 +404,7 @@ impl EndpointBuilder {
             }
             opened => opened,
         }?;
-        let indices = devices.into_iter().map(|device| device.map(|(_, index)| index));
-        let sockets = sockets.into_iter().zip(indices);
+        let sockets = sockets.into_iter().zip(devices);
         let sockets = sockets
             .map(|(socket, device)| OpenSocket::new(socket, device, true))
             .collect();

@@ -20,6 +20,13 @@ pub(crate) struct HostAddress {
     pub(crate) address: IpAddr,
 }
 
+/// An interface: its name, and the number that the system gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Device {
+    pub(crate) name: String,
+    pub(crate) index: u32,
+}
+
 /// The addresses of all interfaces of this host that are up, without loopback and IPv6 link-local addresses. Linux only.
 ///
 /// # Errors

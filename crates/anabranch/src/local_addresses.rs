@@ -40,6 +40,13 @@ impl Association {
         self.shared().remove_source(&source.into())
     }
 
+    /// The name of the network interface of the paths that begin at this address of this host, as long as these last: of those of
+    /// [`EndpointBuilder::bind_paths`](crate::EndpointBuilder::bind_paths) and [`Association::add_path`]. `None` for other paths.
+    #[must_use]
+    pub fn interface(&self, local: IpAddr) -> Option<String> {
+        self.shared().hub.sockets.interface_of(local)
+    }
+
     /// The paths that the association has now, with their state and counters: those of [`Association::stats`].
     #[must_use]
     pub fn paths(&self) -> Vec<PathStats> {

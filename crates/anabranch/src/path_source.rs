@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use anabranch_proto::AddressError;
 
-use crate::interfaces::{self, HostAddress};
+use crate::interfaces::{self, Device, HostAddress};
 
 /// Where paths begin: [`EndpointBuilder::bind_paths`](crate::EndpointBuilder::bind_paths) and
 /// [`Association::add_path`](crate::Association::add_path). Interfaces work on Linux only.
@@ -160,10 +160,13 @@ impl Host {
         address.is_loopback() || self.addresses.iter().any(|one| one.address == address)
     }
 
-    /// The name and the index of the interface that has this address.
-    pub(crate) fn interface_of(&self, address: IpAddr) -> Option<(&str, u32)> {
+    /// The interface that has this address.
+    pub(crate) fn interface_of(&self, address: IpAddr) -> Option<Device> {
         let own = self.addresses.iter().find(|one| one.address == address)?;
-        Some((&own.interface, interfaces::index(&own.interface)?))
+        Some(Device {
+            name: own.interface.clone(),
+            index: interfaces::index(&own.interface)?,
+        })
     }
 
     /// The addresses at which paths of this source begin. An address that is in use stays while the host has it, although the system may

@@ -554,24 +554,39 @@ fn paths_are_named_by_address_and_interface() {
         "127.0.0.2",
         "--interval",
         "0.05",
+        "--metrics",
+        "127.0.0.1:0",
     ]);
     let listening = client.event("listening");
+    let metrics = client.event("metrics")["url"].as_str().unwrap().to_owned();
     client.event("connected");
     // A line for each path, when it works.
     let mut working = std::collections::BTreeSet::new();
     while working.len() < 2 {
         let told = client.event("path");
         if told["state"] == "active" {
-            working.insert(told["path"].to_string());
+            working.insert(told["path"].as_str().unwrap().to_owned());
         }
     }
-    loop {
+    let [of_address, of_interface] = working.iter().collect::<Vec<_>>()[..] else {
+        panic!("{working:?}")
+    };
+    assert!(of_address.starts_with("127.0.0.2 – "), "{working:?}");
+    assert!(of_interface.starts_with("lo 127.0.0.1 – "), "{working:?}");
+    let paths = loop {
         let status = client.event("status");
         let paths = status["clients"][0]["paths"].as_array().unwrap().clone();
         if paths.iter().filter(|path| path["state"] == "active").count() == 2 {
-            break;
+            break paths;
         }
+    };
+    for path in &paths {
+        let interface = Some("lo").filter(|_| path["local"] == "127.0.0.1");
+        assert_eq!(path["interface"].as_str(), interface, "{path}");
     }
+    let answer = get(&metrics);
+    let labels = format!("path=\"127.0.0.1 – 127.0.0.1:{port}\",interface=\"lo\"");
+    assert!(answer.contains(&labels), "{labels} is not in {answer}");
     hello_arrives(&listening, &target);
 }
 
@@ -620,7 +635,7 @@ fn a_page_shows_paths_and_rules() {
         "--tcp",
         &format!("unix:{}=127.0.0.1:9", marked.display()),
         "--path",
-        "127.0.0.1",
+        "lo",
         "--path",
         "127.0.0.2",
         "--page",
@@ -668,7 +683,7 @@ fn a_page_shows_paths_and_rules() {
         seen.unwrap_or_else(|failure| std::panic::resume_unwind(failure))
     });
     assert_eq!(seen["status"], "connected");
-    for (number, local) in [(0, "127.0.0.1"), (1, "127.0.0.2")] {
+    for (number, local) in [(0, ": lo 127.0.0.1 – "), (1, ": 127.0.0.2 – ")] {
         let path = &seen["paths"][number];
         assert!(path[0].as_str().unwrap().contains(local), "{path}");
         assert_eq!(path[1], "active", "{path}");

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -168,6 +169,13 @@ impl Client {
     pub fn association(&self) -> Option<AssociationStats> {
         let session = lock(&self.session).clone()?;
         Some(session.association.stats())
+    }
+
+    /// The name of the network interface of the association's paths that begin at this address: see [`Association::interface`].
+    #[must_use]
+    pub fn interface(&self, local: IpAddr) -> Option<String> {
+        let session = lock(&self.session).clone()?;
+        session.association.interface(local)
     }
 
     /// Connects to the server, and connects again whenever the association ends, until the future is dropped. After a failure it waits for a

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
 use crate::datagram::Transport;
+use crate::interfaces::Device;
 use crate::lock::lock;
 use crate::socket::Socket;
 use crate::system_socket::SystemSocket;
@@ -16,8 +17,8 @@ use crate::system_socket::SystemSocket;
 #[derive(Debug)]
 pub(crate) struct OpenSocket {
     socket: Socket,
-    /// The index of the interface to which the socket of a path is bound, if the system allows that.
-    device: Option<u32>,
+    /// The interface of a path, to which its socket is bound if the system allows that.
+    device: Option<Device>,
     /// The socket belongs to a path, and is closed when the host loses the address.
     is_temporary: bool,
     closed: Notify,
@@ -32,7 +33,7 @@ impl Deref for OpenSocket {
 }
 
 impl OpenSocket {
-    pub(crate) fn new(socket: Socket, device: Option<u32>, is_temporary: bool) -> Self {
+    pub(crate) fn new(socket: Socket, device: Option<Device>, is_temporary: bool) -> Self {
         Self {
             socket,
             device,
@@ -46,8 +47,8 @@ impl OpenSocket {
         self.closed.notified().await;
     }
 
-    fn is_on(&self, address: IpAddr, device: Option<u32>) -> bool {
-        self.local().ip() == address && (self.device == device || self.device.is_none())
+    fn is_on(&self, address: IpAddr, device: Option<&Device>) -> bool {
+        self.local().ip() == address && (self.device.as_ref() == device || self.device.is_none())
     }
 }
 
@@ -72,16 +73,22 @@ impl Sockets {
             .cloned()
     }
 
+    /// The name of the interface of the path that begins at this address.
+    pub(crate) fn interface_of(&self, address: IpAddr) -> Option<String> {
+        let sockets = self.all();
+        let own = sockets.iter().find(|socket| socket.local().ip() == address)?;
+        own.device.as_ref().map(|device| device.name.clone())
+    }
+
     /// Opens a socket on an address of an interface, unless there is one. Returns the new socket. Must be called within a tokio runtime.
     pub(super) fn open(
         &self,
         address: IpAddr,
-        interface: Option<(&str, u32)>,
+        device: Option<Device>,
         transport: Transport,
     ) -> io::Result<Option<Arc<OpenSocket>>> {
         let mut list = lock(&self.0);
-        let device = interface.map(|(_, index)| index);
-        let is_there = list.iter().any(|socket| socket.is_on(address, device));
+        let is_there = list.iter().any(|socket| socket.is_on(address, device.as_ref()));
         // Each raw socket receives a copy of each packet: one on all addresses is enough.
         let is_served = |socket: &Arc<OpenSocket>| {
             transport == Transport::RawIp && socket.local().ip().is_unspecified() && socket.reaches(address)
@@ -95,7 +102,7 @@ impl Sockets {
         let local = SocketAddr::new(address, list[0].local().port());
         let neighbours: Vec<&SystemSocket> = list.iter().filter_map(|socket| socket.system()).collect();
         let open = |name| SystemSocket::open_beside(&neighbours, local, transport, name);
-        let name = interface.map(|(name, _)| name);
+        let name = device.as_ref().map(|device| device.name.as_str());
         let socket = match open(name) {
             // Linux before 5.7 lets only privileged programs bind to an interface. The routes then choose it.
             Err(error) if name.is_some() && error.kind() == io::ErrorKind::PermissionDenied => open(None),
@@ -138,9 +145,14 @@ mod tests {
         Sockets::new(vec![OpenSocket::new(Socket::System(socket), None, false)])
     }
 
+    fn loopback() -> Device {
+        let name = "lo".to_owned();
+        let index = crate::interfaces::index(&name).expect("the loopback interface");
+        Device { name, index }
+    }
+
     fn open(sockets: &Sockets, address: IpAddr) -> Option<Arc<OpenSocket>> {
-        let index = crate::interfaces::index("lo").expect("the loopback interface");
-        let opened = sockets.open(address, Some(("lo", index)), Transport::Udp);
+        let opened = sockets.open(address, Some(loopback()), Transport::Udp);
         opened.expect("a socket beside the one on all addresses")
     }
 
@@ -151,6 +163,8 @@ mod tests {
         let own = open(&sockets, LOOPBACK).expect("a new socket");
         assert_eq!(own.local(), SocketAddr::new(LOOPBACK, port));
         assert!(open(&sockets, LOOPBACK).is_none(), "it is there already");
+        assert_eq!(sockets.interface_of(LOOPBACK).as_deref(), Some("lo"));
+        assert_eq!(sockets.interface_of([0, 0, 0, 0].into()), None);
         let chosen = |source| {
             sockets
                 .choose(Some(source), LOOPBACK)
@@ -177,7 +191,11 @@ mod tests {
     async fn an_interface_that_was_added_again_gets_another_socket_and_the_last_one_stays() {
         let local = SocketAddr::new(LOOPBACK, 0);
         let socket = SystemSocket::open(local, Transport::Udp, false, None).expect("a socket");
-        let former = OpenSocket::new(Socket::System(socket), Some(u32::MAX), true);
+        let device = Device {
+            index: u32::MAX,
+            ..loopback()
+        };
+        let former = OpenSocket::new(Socket::System(socket), Some(device), true);
         let sockets = Sockets::new(vec![former]);
         let former = Arc::clone(&sockets.all()[0]);
         assert!(

@@ -119,6 +119,9 @@ fn an_interface_that_appears_joins_and_one_that_goes_down_leaves() {
     transfer.uses(&[WIFI]);
     appear(&bed, "mobile", 2);
     transfer.uses(&[WIFI, MOBILE]);
+    let interface = |local| transfer.association.interface(local);
+    assert_eq!(interface(WIFI).as_deref(), Some("wifi"));
+    assert_eq!(interface(MOBILE).as_deref(), Some("mobile"));
     bed.ip("a", "link set wifi down");
     transfer.uses(&[MOBILE]);
     transfer.carries_on("the other network carries on");

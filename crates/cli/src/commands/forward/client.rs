@@ -14,7 +14,7 @@ use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 
 use super::file::{self, ClientFile};
-use super::status::Status;
+use super::status::{ClientView, Status};
 use super::{Common, ENCRYPTION, networks};
 use crate::encryption::{describe_peer, public_keys};
 use crate::failure::Failure;
@@ -306,7 +306,7 @@ pub(super) async fn run(mut args: ClientArgs, interrupt: Interrupt) -> Result<()
         tokio::select! {
             () = client.run(|| current().connect()) => {}
             () = reloading => {}
-            () = networks::tell(output, || client.association()) => {}
+            () = networks::tell(output, || ClientView::of(&client)) => {}
         }
     };
     args.common.watch(status, serving, &interrupt).await

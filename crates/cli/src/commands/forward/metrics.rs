@@ -6,7 +6,7 @@ use anabranch::{PathState, PathStats};
 use anabranch_forward::RuleStats;
 use hyper::{Request, StatusCode};
 
-use super::status::{ClientView, Status, path_name};
+use super::status::{ClientView, Status, addresses};
 use crate::http::{self, Answer};
 
 /// The path of the metrics on their server.
@@ -118,16 +118,15 @@ fn render(status: &Status) -> String {
     for (name, kind, help, value) in PATHS {
         let of_client = |client: &ClientView| {
             let remote = escaped(&client.remote);
-            let paths = client.association.as_ref().map_or(&[][..], |own| &own.paths);
             let line = |path: &PathStats| {
-                let path_name = escaped(&path_name(path));
+                let (addresses, number) = (escaped(&addresses(path)), path.id.0);
+                let interface = escaped(client.interface(path).unwrap_or_default());
                 let labels = format!(
-                    "{{client=\"{remote}\",path=\"{path_name}\",number=\"{}\"}}",
-                    path.id.0
+                    "{{client=\"{remote}\",path=\"{addresses}\",interface=\"{interface}\",number=\"{number}\"}}"
                 );
                 (labels, value(path))
             };
-            paths.iter().map(line).collect::<Vec<_>>()
+            client.paths().iter().map(line).collect::<Vec<_>>()
         };
         metric(name, kind, help, clients.iter().flat_map(of_client).collect());
     }
@@ -145,6 +144,8 @@ pub(super) fn answer<B>(request: &Request<B>, status: impl Fn() -> Status) -> An
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use hyper::Method;
 
     use super::*;
@@ -154,6 +155,7 @@ mod tests {
         let view = ClientView {
             remote: "192.0.2.1:5".to_owned(),
             association: None,
+            interfaces: BTreeMap::new(),
             rules: vec![("udp \"x\"".to_owned(), RuleStats::default())],
         };
         let text = render(&Status { clients: vec![view] });

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anabranch::{AssociationStats, PathState};
+use anabranch::PathState;
 use serde_json::{Value, json};
 
-use super::status::{path_name, remark, state_name};
+use super::status::{ClientView, remark, state_name};
 use crate::output::Output;
 
 /// The time between two looks at the paths.
@@ -16,21 +16,19 @@ const LOOK: Duration = Duration::from_millis(250);
 type Paths = BTreeMap<String, PathState>;
 
 /// Prints a line for each path that comes or goes.
-pub(super) async fn tell(output: Output, association: impl Fn() -> Option<AssociationStats>) {
+pub(super) async fn tell(output: Output, view: impl Fn() -> ClientView) {
     let mut before = Paths::new();
     let mut looks = tokio::time::interval(LOOK);
     loop {
         looks.tick().await;
-        let Some(stats) = association() else {
+        let view = view();
+        if view.association.is_none() {
             // The end of the association has a line of its own.
             before.clear();
             continue;
-        };
-        let now = stats
-            .paths
-            .iter()
-            .map(|path| (path_name(path), path.state))
-            .collect();
+        }
+        let paths = view.paths().iter();
+        let now = paths.map(|path| (view.path_name(path), path.state)).collect();
         for (text, record) in changes(&before, &now) {
             output.fact(text, &record);
         }

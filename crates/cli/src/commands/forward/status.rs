@@ -1,5 +1,8 @@
 //! The paths and rules of clients at one time: as a table, as JSON, and for [`super::metrics`] and [`super::page`].
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
 use anabranch::{AssociationStats, PathState, PathStats};
 use anabranch_forward::{Client, RuleStats, Server};
 use serde_json::{Value, json};
@@ -14,6 +17,8 @@ pub(super) struct ClientView {
     pub(super) remote: String,
     /// `None` while there is no association.
     pub(super) association: Option<AssociationStats>,
+    /// The interface of each local address, if paths come from it.
+    pub(super) interfaces: BTreeMap<IpAddr, String>,
     pub(super) rules: Vec<(String, RuleStats)>,
 }
 
@@ -25,19 +30,16 @@ pub(super) struct Status {
 
 impl Status {
     pub(super) fn of_client(client: &Client) -> Self {
-        let names = client.rules().into_iter().map(|rule| rule.to_string());
-        let view = ClientView {
-            remote: String::new(),
-            association: client.association(),
-            rules: names.zip(client.stats()).collect(),
-        };
-        Self { clients: vec![view] }
+        Self {
+            clients: vec![ClientView::of(client)],
+        }
     }
 
     pub(super) fn of_server(server: &Server) -> Self {
         let clients = server.clients().into_iter().map(|client| ClientView {
             remote: client.remote.to_string(),
             association: Some(client.association),
+            interfaces: BTreeMap::new(),
             rules: client.rules,
         });
         Self {
@@ -60,7 +62,7 @@ impl Status {
 }
 
 /// The local and the remote address of a path.
-pub(super) fn path_name(path: &PathStats) -> String {
+pub(super) fn addresses(path: &PathStats) -> String {
     let local = path
         .local
         .map_or_else(|| "any".to_owned(), |local| local.to_string());
@@ -95,16 +97,41 @@ fn loss(path: &PathStats) -> f64 {
 }
 
 impl ClientView {
-    fn paths(&self) -> &[PathStats] {
+    pub(super) fn of(client: &Client) -> Self {
+        let names = client.rules().into_iter().map(|rule| rule.to_string());
+        let association = client.association();
+        let paths = association.iter().flat_map(|association| &association.paths);
+        let interface = |local: IpAddr| Some((local, client.interface(local)?));
+        Self {
+            remote: String::new(),
+            interfaces: paths.filter_map(|path| interface(path.local?)).collect(),
+            association,
+            rules: names.zip(client.stats()).collect(),
+        }
+    }
+
+    pub(super) fn paths(&self) -> &[PathStats] {
         self.association
             .as_ref()
             .map_or(&[], |association| &association.paths)
     }
 
+    pub(super) fn interface(&self, path: &PathStats) -> Option<&str> {
+        self.interfaces.get(&path.local?).map(String::as_str)
+    }
+
+    /// The interface of a path, if it has one, and its addresses.
+    pub(super) fn path_name(&self, path: &PathStats) -> String {
+        match self.interface(path) {
+            Some(interface) => format!("{interface} {}", addresses(path)),
+            None => addresses(path),
+        }
+    }
+
     fn to_json(&self) -> Value {
         let path = |path: &PathStats| {
             json!({
-                "local": path.local.map(|local| local.to_string()), "remote": path.remote.to_string(),
+                "interface": self.interface(path), "local": path.local.map(|local| local.to_string()), "remote": path.remote.to_string(),
                 "state": state_name(path.state), "remark": Some(remark(path.state)).filter(|remark| !remark.is_empty()), "srtt_ms": path.srtt.map(|rtt| rtt.as_secs_f64() * 1e3),
                 "rate_bits_per_second": path.pacing_rate.map(|rate| rate * 8),
                 "bytes_sent": path.data_bytes_sent, "chunks_sent": path.data_chunks_sent,
@@ -141,7 +168,7 @@ impl ClientView {
         let mut paths = Table::new("path", vec![group("", &columns)]);
         for path in self.paths() {
             paths.row(vec![
-                path_name(path),
+                self.path_name(path),
                 state_name(path.state).to_owned(),
                 path.srtt.map_or_else(String::new, units::duration),
                 path.pacing_rate.map_or_else(String::new, |rate| {
@@ -206,6 +233,7 @@ mod tests {
             clients: vec![ClientView {
                 remote: String::new(),
                 association: None,
+                interfaces: BTreeMap::new(),
                 rules: vec![("udp 127.0.0.1:5000=h:1".to_owned(), RuleStats::default())],
             }],
         };
