@@ -91,10 +91,11 @@ class Curve {
     for (let i = this.points.length - 1; i >= 0 && this.points[i].time > now - RECENT; i -= 1) {
       for (const key of Object.keys(sums)) sums[key] += this.points[i][key];
     }
+    const isThere = this.counted !== null;
     return {
       bytes: sums.bytes,
-      rate: sums.took ? (8000 * sums.bytes) / sums.took : null,
-      loss: sums.chunks ? Math.min(1, sums.lost / sums.chunks) : null,
+      rate: isThere && sums.took ? (8000 * sums.bytes) / sums.took : null,
+      loss: isThere && sums.chunks ? Math.min(1, sums.lost / sums.chunks) : null,
     };
   }
 }
