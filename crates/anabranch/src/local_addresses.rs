@@ -40,8 +40,8 @@ impl Association {
         self.shared().remove_source(&source.into())
     }
 
-    /// The name of the network interface of the paths that begin at this address of this host, as long as these last: of those of
-    /// [`EndpointBuilder::bind_paths`](crate::EndpointBuilder::bind_paths) and [`Association::add_path`]. `None` for other paths.
+    /// The name of the network interface at which the paths with this local address begin, while they last. `None` for paths that
+    /// [`EndpointBuilder::bind_paths`](crate::EndpointBuilder::bind_paths) and [`Association::add_path`] did not make.
     #[must_use]
     pub fn interface(&self, local: IpAddr) -> Option<String> {
         self.shared().hub.sockets.interface_of(local)
