@@ -21,6 +21,10 @@ const ENOUGH: f64 = 20.0;
 /// higher than `TOGETHER`.
 const APART: f64 = 0.35 * 0.35;
 const TOGETHER: f64 = 0.6 * 0.6;
+/// Independent paths become a group again only if their delays also change in the same direction so much more often than in opposite ones; paths
+/// in a group become independent if they do not do so at all. Two queues that a sender fills at the same time for a while have a high
+/// correlation, from a few changes, which lasts until it is forgotten.
+const AGREED: f64 = 0.35;
 /// The paths that are compared, so that a peer with many addresses causes little work. Later paths are in the group of all others.
 const MOST_PATHS: usize = 8;
 
@@ -55,6 +59,10 @@ struct Pair {
     means: [f64; 2],
     variances: [f64; 2],
     covariance: f64,
+    /// The mean RTTs of the last bin.
+    last: Option<[f64; 2]>,
+    /// How much more often both delays changed in the same direction than in opposite ones: from -1 to 1.
+    agreement: f64,
     apart: bool,
 }
 
@@ -69,9 +77,17 @@ impl Pair {
             *variance = (1.0 - part) * (*variance + part * off * off);
         }
         self.covariance = (1.0 - part) * (self.covariance + part * off[0] * off[1]);
+        if let Some(last) = self.last.replace(seconds) {
+            let product = (seconds[0] - last[0]) * (seconds[1] - last[1]);
+            let same = f64::from(i8::from(product > 0.0) - i8::from(product < 0.0));
+            self.agreement += part * (same - self.agreement);
+        }
         if self.bins >= ENOUGH {
-            let limit = if self.apart { TOGETHER } else { APART };
-            self.apart = !self.correlates(limit);
+            self.apart = if self.apart {
+                !(self.correlates(TOGETHER) && self.agreement > AGREED)
+            } else {
+                !(self.correlates(APART) && self.agreement > 0.0)
+            };
         }
     }
 
@@ -208,6 +224,30 @@ mod tests {
         let mut groups = Groups::default();
         round_trips(&mut groups, 0, (0..30).map(|_| [40, 50]));
         assert!(!share(&groups), "no queue at all");
+    }
+
+    /// The sender has more to send for some time, and both queues grow. Before and after, each has its own small changes.
+    #[test]
+    fn two_queues_that_fill_at_the_same_time_are_not_one() {
+        let two_queues = |round: u64| [40 + 3 * (3 * round % 5), 100 + 3 * (2 * round % 11)];
+        let fuller = |round: u64| two_queues(round).map(|rtt| rtt + 60);
+        let mut groups = Groups::default();
+        let now = round_trips(&mut groups, 0, (0..60).map(two_queues));
+        assert!(!share(&groups));
+        let now = round_trips(&mut groups, now, (60..80).map(fuller));
+        assert!(!share(&groups));
+        round_trips(&mut groups, now, (80..100).map(two_queues));
+        assert!(!share(&groups));
+    }
+
+    /// The first bins have a high correlation: a queue that was there at first is gone.
+    #[test]
+    fn an_old_correlation_proves_nothing() {
+        let opposite = |round: u64| [40 + 3 * (round % 2), 103 - 3 * (round % 2)];
+        let mut groups = Groups::default();
+        let fuller = (0..5).map(|_| [70, 130]);
+        round_trips(&mut groups, 0, fuller.chain((5..25).map(opposite)));
+        assert!(!share(&groups));
     }
 
     /// If one fills while the other drains, they are two queues.
