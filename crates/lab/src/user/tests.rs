@@ -153,7 +153,7 @@ fn bottlenecks_traces_and_changes_reach_the_run() {
         &through("rate=10mbit"),
         &format!("[[paths]]\n{}\n{shared}", through("rate=10mbit")),
     );
-    assert!((3.2..3.8).contains(&apart), "{apart}");
+    assert!((3.2..3.9).contains(&apart), "{apart}");
     assert!((1.5..1.9).contains(&together), "{together}");
     let traced = links(&own(&format!("trace={}", file.display())), "");
     assert!((1.5..1.9).contains(&traced), "{traced}");
