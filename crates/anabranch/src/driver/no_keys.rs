@@ -28,6 +28,10 @@ impl Keys {
         match self.0 {}
     }
 
+    pub(crate) fn are_due(&self, _core: &mut Association) -> bool {
+        match self.0 {}
+    }
+
     pub(crate) fn work(&mut self, _core: &mut Association, _now: Timestamp) {
         match self.0 {}
     }
