@@ -14,6 +14,8 @@ const BEHIND: usize = MOST / 4;
 const EACH: usize = 128;
 /// Capacity that stays for the next packets, in packets.
 const KEPT: usize = 16;
+/// The most packets for which room is made before they arrive: those that one call of the kernel joins.
+const BATCH: usize = 64;
 
 /// A received packet or ICMP message.
 #[derive(Debug)]
@@ -64,7 +66,7 @@ impl Inbox {
         }
         let first = self.inputs.is_empty();
         if first {
-            self.inputs.reserve(self.taken);
+            self.inputs.reserve(self.taken.min(BATCH));
         }
         self.inputs.push(input);
         self.weight = weight;
