@@ -288,6 +288,10 @@ impl KeyManagement {
                 return;
             }
             if crosses {
+                // The peer has stopped a handshake for which this side has its key already.
+                if handshake.waiting.is_some() {
+                    self.actions.push_back(Action::RemoveReceiving(handshake.epoch));
+                }
                 self.handshake = None;
             }
         }
@@ -341,10 +345,13 @@ impl KeyManagement {
             return;
         }
         while !records.is_empty() {
-            let read = handshake.tls.read_tls(&mut records);
-            let error = match read.map(|_| handshake.tls.process_new_packets()) {
-                Ok(Ok(_)) => continue,
-                Ok(Err(error)) => in_words(&error),
+            let error = match handshake.tls.read_tls(&mut records) {
+                // TLS reads nothing after a close_notify of the peer.
+                Ok(0) => break,
+                Ok(_) => match handshake.tls.process_new_packets() {
+                    Ok(_) => continue,
+                    Err(error) => in_words(&error),
+                },
                 Err(error) => error.to_string(),
             };
             // The peer gave its rekeying up, and begins another one.

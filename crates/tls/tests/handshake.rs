@@ -541,6 +541,52 @@ fn a_rekeying_that_begins_again_replaces_the_former_one() {
     assert!(agree(&ends) && ends.iter().all(|end| end.keys.epoch() == Some(4)));
 }
 
+/// The peer stops a rekeying for which this side, which began it, has its key already: the peer's own takes its place.
+#[test]
+fn a_rekeying_that_the_peer_alone_has_stopped_is_replaced() {
+    let mut ends = pair(&by_authority(ALICE, None), &by_authority(BOB, None));
+    ends[1].keys.rekey(at(100));
+    ends[1].act();
+    let hello = ends[1].out.pop_front().unwrap();
+    ends[0].take(at(100), &hello);
+    let answer = ends[0].out.pop_front().unwrap();
+    ends[1].take(at(159), &answer);
+    assert_eq!(ends[1].epochs(), [3, 4]);
+    let finished = ends[1].out.pop_front().unwrap();
+    ends[0].keys.handle_timeout(at(160));
+    ends[0].take(at(160), &finished);
+    ends[0].keys.handle_timeout(at(220));
+    ends[0].act();
+    // The clock of the other end's machine stood still in between.
+    exchange(at(159), &mut ends);
+    assert!(agree(&ends) && ends.iter().all(|end| end.epochs() == [3, 4]));
+}
+
+/// Records after the server's close_notify, in clear and protected, before its word that it protects its packets.
+#[test]
+fn nothing_is_read_after_a_close_notify() {
+    for protected in [false, true] {
+        let mut ends = [
+            End::new(&by_authority(ALICE, None), KeyRole::Client),
+            End::new(&by_authority(BOB, None), KeyRole::Server),
+        ];
+        for _ in 0..3 {
+            let to = usize::from(ends[1].out.is_empty());
+            let message = ends[1 - to].out.pop_front().unwrap();
+            ends[to].take(at(0), &message);
+        }
+        let [close_notify, established] = [(); 2].map(|()| ends[1].out.pop_front().unwrap());
+        ends[0].take(at(0), &close_notify);
+        ends[0].take(at(0), &(Bytes::from_static(b"\x03\x17"), protected));
+        ends[0].take(at(0), &established);
+        let refused = ends[0]
+            .failed
+            .as_ref()
+            .is_some_and(|why| why.contains("none was due"));
+        assert_eq!((refused, agree(&ends)), (!protected, protected));
+    }
+}
+
 #[test]
 fn the_first_handshake_must_not_fail_or_last() {
     let settings = by_authority(ALICE, None);

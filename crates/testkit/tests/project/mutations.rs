@@ -78,6 +78,7 @@ fn every_test_is_there() {
         let folders = [
             ("library/", "../anabranch/tests"),
             ("dtls/", "../dtls/tests"),
+            ("tls/", "../tls/tests"),
             ("datachannel/", "../datachannel/tests"),
             ("forward/", "../forward/tests"),
         ];
