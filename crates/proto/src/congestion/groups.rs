@@ -25,6 +25,12 @@ const TOGETHER: f64 = 0.6 * 0.6;
 /// in a group become independent if they do not do so at all. Two queues that a sender fills at the same time for a while have a high
 /// correlation, from a few changes, which lasts until it is forgotten.
 const AGREED: f64 = 0.35;
+/// After so many bins in a row in which one of the paths had no queue, they are independent. A queue that both share delays both. And where no
+/// path has a queue, losses are random, as far as delays can tell.
+const WITHOUT_QUEUE: u32 = 10;
+/// A path has no queue if its mean RTT exceeds the least one by no more than this part of it, and `NOISE` in seconds.
+const NEAR_LEAST: f64 = 1.0 / 16.0;
+const NOISE: f64 = 1e-3;
 /// The paths that are compared, so that a peer with many addresses causes little work. Later paths are in the group of all others.
 const MOST_PATHS: usize = 8;
 
@@ -61,6 +67,10 @@ struct Pair {
     covariance: f64,
     /// The mean RTTs of the last bin.
     last: Option<[f64; 2]>,
+    /// The least mean RTTs.
+    least: Option<[f64; 2]>,
+    /// Bins in a row in which one of the paths had no queue.
+    without_queue: u32,
     /// How much more often both delays changed in the same direction than in opposite ones: from -1 to 1.
     agreement: f64,
     apart: bool,
@@ -82,13 +92,29 @@ impl Pair {
             let same = f64::from(i8::from(product > 0.0) - i8::from(product < 0.0));
             self.agreement += part * (same - self.agreement);
         }
-        if self.bins >= ENOUGH {
+        self.without_queue = if self.has_queues(seconds) {
+            0
+        } else {
+            self.without_queue.saturating_add(1)
+        };
+        if self.without_queue >= WITHOUT_QUEUE {
+            self.apart = true;
+        } else if self.bins >= ENOUGH {
             self.apart = if self.apart {
                 !(self.correlates(TOGETHER) && self.agreement > AGREED)
             } else {
                 !(self.correlates(APART) && self.agreement > 0.0)
             };
         }
+    }
+
+    /// Whether both paths have a queue.
+    fn has_queues(&mut self, seconds: [f64; 2]) -> bool {
+        let known = self.least.get_or_insert(seconds);
+        let least = [0, 1].map(|index| known[index].min(seconds[index]));
+        *known = least;
+        let has_queue = |index: usize| seconds[index] > least[index] * (1.0 + NEAR_LEAST) + NOISE;
+        has_queue(0) && has_queue(1)
     }
 
     /// Whether the delays move in the same direction, with a correlation whose square is higher than this.
@@ -240,12 +266,37 @@ mod tests {
         assert!(!share(&groups));
     }
 
+    /// A sender fills the queues of both paths when it begins. Then none has a queue, so that their losses are random.
+    #[test]
+    fn queues_of_the_start_do_not_keep_paths_in_a_group() {
+        let start =
+            (0..12_u64).map(|round| [40 + 20 * round.min(12 - round), 60 + 12 * round.min(12 - round)]);
+        let mut groups = Groups::default();
+        let now = round_trips(&mut groups, 0, start.chain((0..9).map(|_| [41, 61])));
+        assert!(share(&groups), "nine round trips say too little");
+        round_trips(&mut groups, now, (0..2).map(|_| [41, 61]));
+        assert!(!share(&groups));
+    }
+
+    /// A queue that is empty for nine of ten round trips is seen by both.
+    #[test]
+    fn a_short_queue_of_both_keeps_them_in_a_group() {
+        let mut groups = Groups::default();
+        let short = |round: u64| if round % 10 == 9 { 20 } else { round % 3 };
+        round_trips(
+            &mut groups,
+            0,
+            (0..100).map(|round| [40 + short(round), 60 + short(round)]),
+        );
+        assert!(share(&groups));
+    }
+
     /// The first bins have a high correlation: a queue that was there at first is gone.
     #[test]
     fn an_old_correlation_proves_nothing() {
-        let opposite = |round: u64| [40 + 3 * (round % 2), 103 - 3 * (round % 2)];
+        let opposite = |round: u64| [50 + 3 * (round % 2), 113 - 3 * (round % 2)];
         let mut groups = Groups::default();
-        let fuller = (0..5).map(|_| [70, 130]);
+        let fuller = (0..5).map(|round| if round == 0 { [40, 100] } else { [70, 130] });
         round_trips(&mut groups, 0, fuller.chain((5..25).map(opposite)));
         assert!(!share(&groups));
     }
