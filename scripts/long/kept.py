@@ -55,6 +55,19 @@ def call(command, **more):
     return child.returncode, said
 
 
+def me(*words):
+    """The command that runs one part of this script, for example on a host of the testbed: see `run_part`."""
+    return [sys.executable, os.path.abspath(sys.argv[0]), *map(str, words)]
+
+
+def run_part(*parts):
+    """Runs the part that `me` named, and ends the program. Returns if it named none."""
+    part = next((part for part in parts if sys.argv[1:2] == [part.__name__]), None)
+    if part:
+        part(*sys.argv[2:])
+        sys.exit()
+
+
 def program():
     """The program to measure: ANABRANCH, or the build of this tree with the profile `dist`."""
     if "ANABRANCH" in os.environ:

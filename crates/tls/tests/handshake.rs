@@ -501,6 +501,14 @@ fn a_restart_without_new_keys_ends_the_association() {
     assert!(ends[0].failed.as_ref().unwrap().contains("another certificate"));
 }
 
+/// This end begins a rekeying, and the other one answers.
+fn begin_rekeying(now: Timestamp, ends: &mut [End; 2], from: usize) {
+    ends[from].keys.rekey(now);
+    ends[from].act();
+    let hello = ends[from].out.pop_front().unwrap();
+    ends[1 - from].take(now, &hello);
+}
+
 /// A rekeying that fails is tried again while the keys are good.
 #[test]
 fn a_failed_rekeying_is_tried_again() {
@@ -528,10 +536,7 @@ fn a_failed_rekeying_is_tried_again() {
 #[test]
 fn a_rekeying_that_begins_again_replaces_the_former_one() {
     let mut ends = pair(&by_authority(ALICE, None), &by_authority(BOB, None));
-    ends[0].keys.rekey(at(100));
-    ends[0].act();
-    let hello = ends[0].out.pop_front().unwrap();
-    ends[1].take(at(100), &hello);
+    begin_rekeying(at(100), &mut ends, 0);
     ends[1].out.clear();
     for second in [160, 220] {
         ends[0].keys.handle_timeout(at(second));
@@ -545,10 +550,7 @@ fn a_rekeying_that_begins_again_replaces_the_former_one() {
 #[test]
 fn a_rekeying_that_the_peer_alone_has_stopped_is_replaced() {
     let mut ends = pair(&by_authority(ALICE, None), &by_authority(BOB, None));
-    ends[1].keys.rekey(at(100));
-    ends[1].act();
-    let hello = ends[1].out.pop_front().unwrap();
-    ends[0].take(at(100), &hello);
+    begin_rekeying(at(100), &mut ends, 1);
     let answer = ends[0].out.pop_front().unwrap();
     ends[1].take(at(159), &answer);
     assert_eq!(ends[1].epochs(), [3, 4]);
