@@ -5,7 +5,7 @@
 use core::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u32, _mm_crc32_u64};
 
 /// CRC32c's polynomial, its bits in the order of the register.
-const POLYNOMIAL: u32 = 0x82F6_3B78;
+pub(super) const POLYNOMIAL: u32 = 0x82F6_3B78;
 
 /// Bytes of each of the three lanes. A full packet of 1,200 bytes takes one round of `FULL`; a packet with a message of 1 KiB takes one of
 /// `LONG`; `SHORT` is for the bytes that are left.
@@ -85,7 +85,7 @@ fn in_lanes<'a, const LANE: usize>(mut sum: u64, bytes: &'a [u8], past_lane: &Sh
 
 #[target_feature(enable = "sse4.2")]
 #[inline]
-fn in_one_lane(mut sum: u64, bytes: &[u8]) -> u64 {
+pub(super) fn in_one_lane(mut sum: u64, bytes: &[u8]) -> u64 {
     let (words, mut rest) = bytes.as_chunks();
     for word in words {
         sum = _mm_crc32_u64(sum, u64::from_le_bytes(*word));
