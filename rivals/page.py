@@ -8,9 +8,9 @@ from grid import HARD, LINKS, OURS, REFERENCES, SHARED, SIMULATED, TABLES, TRAFF
 STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
 # A flow is fair if a TCP flow beside it keeps this share of its goodput beside another TCP flow.
 FAIR = 0.5
-SIMULATOR = """The experiment `rivals` of the laboratory ([LAB.md](LAB.md#rivals)) has the same cells for Anabranch alone. Where the intervals do not overlap, the
-last column has the difference in percentage points. The settings and messages are those of the testbed; the losses are other random losses. In the
-simulator the TCP flow and the file begin before the first message."""
+SIMULATOR = """The experiment `rivals` of the laboratory ([LAB.md](LAB.md#rivals)) simulates the same cells for Anabranch alone. If the two intervals do not
+overlap, the last column has the difference, testbed minus simulator, in percentage points. The settings and messages are those of the testbed; the
+random losses are different."""
 BESIDE = {"alone": "alone", "file": "beside a file", "tcp": "beside a TCP flow"}
 TITLE_HARD = "two paths, none of which is enough"
 
@@ -217,7 +217,8 @@ def summary(results):
                 first, level = words.count("first"), words.count("level")
                 counts = [len(cells), first, level, len(cells) - first - level, len(cells) - len(lower)]
                 rows.append([f"`{ours}`", title, *counts, "; ".join(lower)])
-    heads = ["setting", "cells", "number", "first", "level", "behind", "no rival has a higher mean", "where one has, and by how many points"]
+    heads = ["setting", "cells", "number", "first", "level", "behind", "cells where no rival has a higher mean",
+             "rivals with a higher mean, and their lead in percentage points"]
     return heads, rows
 
 
@@ -264,15 +265,15 @@ def state(records, cells=None):
     runs = [run for record in records for run in record["runs"]]
     late = sum(not run.get("held", True) for run in runs)
     if late:
-        yield f"PROVISIONAL: in {late} of {len(runs)} runs the testbed was late, even when they were made again"
+        yield f"PROVISIONAL: in {late} of {len(runs)} runs the testbed was late, even in the second attempt"
     failed = [f"{record['cell']['rival']}, {record['cell']['traffic']} at {record['cell']['link']}" for record in records
               for run in record["runs"] if "failed" in run]
     if failed:
         yield f"PROVISIONAL: {len(failed)} runs failed: {'; '.join(dict.fromkeys(failed))}"
     stolen = [run["stolen"] for run in runs if run.get("stolen") is not None]
-    yield (f"{len(records)} cells, {min(r['when'] for r in records)[:10]} to {max(r['when'] for r in records)[:10]}, of "
+    yield (f"{len(records)} cells, {min(r['when'] for r in records)[:10]} to {max(r['when'] for r in records)[:10]}, commits "
            f"{', '.join(commits)}; {', '.join(dict.fromkeys(record['machine'] for record in records))}. Other programs used "
-           f"{statistics.mean(busy):.1%} of the processors (mean over the cells; most {max(busy):.1%}). The host of a virtual machine took "
+           f"{statistics.mean(busy):.1%} of the processors (mean over the cells; at most {max(busy):.1%}). The host of a virtual machine took "
            f"{statistics.mean(stolen) if stolen else 0:.1%} of them (steal time).")
 
 
