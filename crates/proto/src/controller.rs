@@ -275,6 +275,13 @@ pub enum Coupling {
     },
 }
 
+impl Coupling {
+    /// Whether the path is only a part of a flow.
+    pub(crate) fn is_in_group(self) -> bool {
+        matches!(self, Self::Grouped { weight } if weight < 1.0)
+    }
+}
+
 /// The congestion control algorithm of the paths.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum CongestionControl {

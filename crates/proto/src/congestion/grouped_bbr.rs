@@ -9,9 +9,7 @@
 
 use super::bbr::Bbr;
 use super::classic::Cubic;
-use crate::controller::{
-    BbrConfig, Controller, Coupling, LostPacket, Metrics, NewPath, Pace, Report, SentPacket,
-};
+use crate::controller::{BbrConfig, Controller, LostPacket, Metrics, NewPath, Pace, Report, SentPacket};
 use crate::time::Timestamp;
 use core::time::Duration;
 
@@ -56,7 +54,7 @@ impl Controller for GroupedBbr {
             self.had_nothing = Some(report.now);
         }
         let limited = self.had_nothing.is_none_or(|at| report.now >= at + LASTS);
-        self.in_group = limited && matches!(report.coupling, Coupling::Grouped { weight } if weight < 1.0);
+        self.in_group = limited && report.coupling.is_in_group();
         self.bbr.on_report(report);
         self.cubic.on_report(report);
     }
@@ -112,7 +110,7 @@ impl Controller for GroupedBbr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controller::Reduction;
+    use crate::controller::{Coupling, Reduction};
 
     #[test]
     fn cubic_limits_it_only_in_a_group() {

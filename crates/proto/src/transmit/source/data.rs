@@ -219,7 +219,8 @@ impl Sender {
         if format.numbers_transmissions() {
             let path = cx.paths.path(id);
             let packets = path.window() / path.pmtu.max_data();
-            label.immediate |= self.sources.cooperation.asks_at_once(packets);
+            let in_group = || cx.paths.coupling(id).is_in_group();
+            label.immediate |= self.sources.cooperation.asks_at_once(packets, in_group);
             label.named = Some(self.name_of(cx, id, sequence));
         }
         format.write(&chunk.fragment, &label, packet);
