@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 /// (RFC 9260 §1.3 and §7.2.2 count so).
 ///
 /// The sender asks for [`Controller::window`] before each packet. It calls the other methods after the event that they report.
-pub trait Controller: fmt::Debug + Send {
+pub trait Controller: fmt::Debug + Send + Sync {
     /// A packet with DATA chunks was sent, retransmissions included.
     #[inline]
     fn on_sent(&mut self, sent: &SentPacket) {
