@@ -22,7 +22,7 @@ mod packet;
 mod resets;
 mod stream;
 
-pub use anabranch_proto as core;
+pub use anabranch_proto;
 pub use association::Association;
 pub use config::{
     ClientConfig, DEFAULT_SCTP_PORT, EndpointConfig, ServerConfig, TransportConfig, generate_snap_token,

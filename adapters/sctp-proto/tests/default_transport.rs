@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Host, Kind, World, message, messages, ours};
-use sctp_proto::core::{Config, controller::CongestionControl};
+use sctp_proto::anabranch_proto::{Config, controller::CongestionControl};
 use sctp_proto::{TransportConfig, set_default_transport};
 
 #[test]

@@ -31,6 +31,7 @@ with_each_pair! {
         messages_with_a_lifetime_are_abandoned
         a_closed_stream_ends_in_both_directions_and_its_number_is_used_again
         both_close_a_stream_at_once
+        many_streams_are_opened_and_closed_and_no_message_is_lost
     ]
     both_ours(ours, ours): [
         a_shutdown_of_the_client_waits_for_its_messages
@@ -184,6 +185,48 @@ fn both_close_a_stream_at_once(client: impl Host, server: impl Host) {
             reset(&world.client, 2) == round && reset(&world.server, 2) == round
         });
     }
+}
+
+fn many_streams_are_opened_and_closed_and_no_message_is_lost(client: impl Host, server: impl Host) {
+    let mut world = World::connected(client, server);
+    world.loss = 30;
+    let mut written = vec![Vec::new(); 8];
+    let mut rounds = [0; 8];
+    for step in 0..400_u32 {
+        // Each stream is open for some steps, which differ from stream to stream, and is opened again as soon as its number is free.
+        for stream in 0..8_u16 {
+            let index = usize::from(stream);
+            if rounds[index] == reset(&world.client, stream) {
+                world.client.open(stream, false, Kind::Reliable);
+                rounds[index] += 1;
+            }
+            let message = message(step, 50 + usize::from(stream) * 700);
+            if world.client.write(stream, &message) {
+                written[index].push(message);
+                if step % (u32::from(stream) + 3) == 0 {
+                    world.client.close_stream(stream);
+                }
+            }
+        }
+        world.run(Duration::from_millis(15));
+    }
+    world.until("all is here", |world| {
+        (0..8).all(|stream| messages(&world.server, stream).len() == written[usize::from(stream)].len())
+    });
+    for stream in 0..8_u16 {
+        let index = usize::from(stream);
+        assert_eq!(messages(&world.server, stream), written[index]);
+        if world.client.write(stream, b"last") {
+            world.client.close_stream(stream);
+        }
+    }
+    world.until("all are reset", |world| {
+        (0..8).all(|stream| {
+            let rounds = rounds[usize::from(stream)];
+            reset(&world.client, stream) == rounds && reset(&world.server, stream) == rounds
+        })
+    });
+    assert!(rounds.iter().sum::<usize>() > 40, "{rounds:?}");
 }
 
 fn a_shutdown_of_the_client_waits_for_its_messages(client: impl Host, server: impl Host) {
