@@ -284,6 +284,37 @@ fn startup_ends_by_loss_after_a_round_of_recovery() {
     assert!(bbr.state == State::Startup && !bbr.full_pipe.reached);
 }
 
+/// The state after eight application-limited rounds at the same rate, with a least RTT of 40 ms and this RTT.
+fn after_limited_rounds(millis: u64) -> State {
+    let mut bbr = Bbr::new(&new_path(1), config(false));
+    for round in 0..8 {
+        let rtt = Duration::from_millis(if round == 0 { 40 } else { millis });
+        bbr.on_report(&Report {
+            application_limited: true,
+            latest_rtt: Some(rtt),
+            min_rtt: Some(Duration::from_millis(40)),
+            sample: Some(RateSample {
+                delivered: 10 * DATA as u64,
+                interval: Duration::from_millis(100),
+                application_limited: true,
+                rtt: Some(rtt),
+                flight_when_sent: 10 * DATA,
+                lost: 0,
+                delivered_before: 10 * DATA as u64 * round,
+                total_delivered: 10 * DATA as u64 * (round + 1),
+            }),
+            ..report(Timestamp::from_millis(100 * (round + 1)), 10 * DATA, 10 * DATA)
+        });
+    }
+    bbr.state
+}
+
+#[test]
+fn an_application_limited_sender_leaves_startup_if_it_fills_a_queue() {
+    assert_eq!(after_limited_rounds(50), State::Startup);
+    assert_ne!(after_limited_rounds(80), State::Startup);
+}
+
 /// Without a rate sample no round trip is counted; ProbeRTT ends nevertheless.
 #[test]
 fn probe_rtt_ends_without_samples() {

@@ -51,7 +51,7 @@ impl Bbr {
     }
 
     /// The latest RTT decides, not the minimum of the round: a probe for bandwidth fills an empty queue within a round.
-    fn is_near_min_rtt(&self) -> bool {
+    pub(super) fn is_near_min_rtt(&self) -> bool {
         self.is_latest_rtt_below(|least| least.saturating_add(least / NEAR_MINIMUM + RTT_NOISE))
     }
 

@@ -14,9 +14,13 @@ const DRAIN_ROUNDS: u64 = 3;
 
 impl Bbr {
     /// `CheckFullBWReached`. Decision: a round that begins with an unreliable rate does not count.
+    ///
+    /// Decision: the rate of an application-limited sender is reliable while there is a queue. Without this rule, a sender of video frames
+    /// stays in Startup as long as it sends, and each large frame overflows the queue of a slow link at 2.77 times the link's rate.
     pub(super) fn check_full_bw_reached(&mut self, sample: &Sample) {
+        let says_nothing = sample.app_limited && self.is_near_min_rtt();
         let full = &mut self.full_pipe;
-        if full.now || !self.rounds.start || sample.app_limited || sample.rate <= 0.0 {
+        if full.now || !self.rounds.start || says_nothing || sample.rate <= 0.0 {
             return;
         }
         if sample.rate >= full.bw * GROWTH {
