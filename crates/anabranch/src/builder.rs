@@ -209,8 +209,8 @@ impl EndpointBuilder {
     /// Encrypts everything with DTLS (RFC 8261): all associations, in both directions. Both peers show a certificate; the settings say which
     /// are accepted. An endpoint with DTLS does not answer peers without it.
     ///
-    /// Binding sets [`Config::lower_layer`] and limits [`Config::path_mtu_limit`]. An association over DTLS has one path. Captures ([`EndpointBuilder::capture`]) have the packets in clear text.
-    /// Needs the feature `dtls`.
+    /// Binding sets [`Config::lower_layer`] and limits [`Config::path_mtu_limit`]. An association over DTLS has one path. Captures
+    /// (`EndpointBuilder::capture`) have the packets in clear text. Needs the feature `dtls`.
     #[cfg(feature = "dtls")]
     pub fn dtls(mut self, config: DtlsConfig) -> Self {
         self.dtls = Some(config);
@@ -218,7 +218,7 @@ impl EndpointBuilder {
     }
 
     /// Encrypts the packets of all associations, on every path (SCTP DTLS chunk, draft-ietf-tsvwg-sctp-dtls-chunk). The settings say how this
-    /// endpoint shows who it is, and which peers it accepts. Unlike over DTLS ([`EndpointBuilder::dtls`]), an association has several paths,
+    /// endpoint shows who it is, and which peers it accepts. Unlike over DTLS (`EndpointBuilder::dtls`), an association has several paths,
     /// moves, and uses all extensions except authenticated chunks (RFC 4895).
     ///
     /// [`Endpoint::connect`] and [`Endpoint::accept`] return associations whose packets are encrypted in both directions. A peer that does
