@@ -275,6 +275,15 @@ impl Endpoint {
     pub fn associations(&self) -> usize {
         lock(&self.handle.hub.registry).associations.len()
     }
+
+    /// The number of associations that peers began and that ended before their packets were encrypted, for example because this endpoint does
+    /// not accept the public key of the peer. [`Endpoint::accept`] does not return them. The log (`tracing`, level `info`) has the address of
+    /// each peer and the reason. Always 0 if the endpoint does not encrypt in DTLS chunks (`EndpointBuilder::secure`). Peers that offer no
+    /// encryption do not count: the endpoint refuses them before an association begins.
+    #[must_use]
+    pub fn failed_handshakes(&self) -> u64 {
+        lock(&self.handle.hub.registry).failed_handshakes
+    }
 }
 
 /// The in-process link: needs the feature `link`.

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anabranch::{Counters, Endpoint, EndpointBuilder, Reliability, SendOptions};
+use anabranch::{
+    Counters, Endpoint, EndpointBuilder, Identity, Reliability, SecretKey, SendOptions, TlsSettings, TlsTrust,
+};
 use common::within;
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, SharedString, Unit,
@@ -203,8 +205,14 @@ impl Write for Lines {
     }
 }
 
-/// The log of a lossy transfer, with a filter as in `RUST_LOG`.
-async fn log(filter: &str) -> (String, Counters) {
+impl Lines {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+/// Collects the lines of this thread's log with a filter as in `RUST_LOG`, until the second value is dropped.
+fn collect(filter: &str) -> (Lines, impl Sized) {
     let lines = Lines::default();
     let writer = lines.clone();
     let subscriber = tracing_subscriber::registry()
@@ -215,14 +223,51 @@ async fn log(filter: &str) -> (String, Counters) {
         )
         .with(filter.parse::<Targets>().unwrap());
     // With a single subscriber in the process, an event that a test beside this one reaches first would be off for ever.
-    let _second = tracing::Dispatch::new(tracing_subscriber::registry());
-    let guard = tracing::subscriber::set_default(subscriber);
+    let second = tracing::Dispatch::new(tracing_subscriber::registry());
+    (lines, (tracing::subscriber::set_default(subscriber), second))
+}
+
+/// The log of a lossy transfer.
+async fn log(filter: &str) -> (String, Counters) {
+    let (lines, _collecting) = collect(filter);
     // The file asks for packets; the log must not have them for that reason.
     let file = File::new(&format!("beside-{}", filter.replace(':', "-")));
     let [counters, _] = lossy_transfer(Endpoint::builder().qlog(&file.0), Endpoint::builder()).await;
-    drop(guard);
-    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
-    (text, counters)
+    (lines.text(), counters)
+}
+
+/// A server does not get the association of a client that it refuses. The log has the client's address and the reason.
+#[tokio::test]
+async fn the_log_has_the_clients_that_a_server_refused() {
+    let [server, client, stranger] = [0; 3].map(|_| SecretKey::generate().unwrap());
+    let settings = |own: &SecretKey, peer: &SecretKey| {
+        let trust = TlsTrust::public_keys([peer.public()]);
+        TlsSettings::new(&Identity::from_key(own).unwrap(), &trust).unwrap()
+    };
+    let (lines, _collecting) = collect("anabranch=info");
+    let listening = Endpoint::server("127.0.0.1:0", settings(&server, &client))
+        .await
+        .unwrap();
+    let tls = settings(&stranger, &server);
+    let refused = Endpoint::builder().secure(tls).bind("127.0.0.1:0").await.unwrap();
+    within(20, refused.connect(listening.local_addr()))
+        .await
+        .unwrap_err();
+    within(20, async {
+        while listening.failed_handshakes() == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let text = lines.text();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    for part in [
+        "the handshake of a peer failed",
+        &format!("peer={}", refused.local_addr()),
+        "the server refused the client",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
 }
 
 #[tokio::test]

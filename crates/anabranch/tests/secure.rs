@@ -218,11 +218,16 @@ async fn a_peer_with_another_key_is_refused() {
     let (keys, mallory) = (Keys::new(), SecretKey::generate().unwrap());
     let server = listening(Config::default(), keys.of(1)).await;
     // Mallory knows the server, which does not know mallory; and the client knows another server than mallory's.
-    for (client, who) in [
-        (settings(&mallory, &keys.secrets[1]), "the peer"),
+    for (number, client, who) in [
         (
+            0,
+            settings(&mallory, &keys.secrets[1]),
+            "the server refused the client: its public key or certificate is not among the accepted ones",
+        ),
+        (
+            1,
             settings(&keys.secrets[0], &mallory),
-            "this side refused the peer: its public key or certificate is not among those that are accepted",
+            "the client refused the server: its public key or certificate is not among the accepted ones",
         ),
     ] {
         let client = builder(Config::default(), client)
@@ -238,6 +243,13 @@ async fn a_peer_with_another_key_is_refused() {
             accepted.is_err(),
             "an association of a stranger is not given to the application"
         );
+        within(20, async {
+            while server.failed_handshakes() <= number {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+        assert_eq!(client.failed_handshakes(), 0, "`connect` told it");
     }
     // The next association is accepted as before.
     let client = builder(Config::default(), keys.of(0))
@@ -246,6 +258,7 @@ async fn a_peer_with_another_key_is_refused() {
         .unwrap();
     let pair = common::connect(client, server).await;
     exchange(&pair, 4, 100).await;
+    assert_eq!(pair.server.failed_handshakes(), 2);
 }
 
 /// An address is added and the other one is deleted, in encrypted requests without AUTH.

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, ConnectError, DEFAULT_SCTP_PORT, DEFAULT_UDP_PORT, Endpoint};
+use anabranch::{Association, CloseReason, ConnectError, DEFAULT_SCTP_PORT, DEFAULT_UDP_PORT, Endpoint};
 use clap::{Args, ValueHint};
 use serde_json::json;
 use tokio::time::timeout;
@@ -35,7 +35,7 @@ pub(crate) struct Target {
     #[arg(long, help_heading = PEER,
         value_name = "PORT", default_value_t = DEFAULT_UDP_PORT, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) udp_port: u16,
-    /// SCTP port of the peer, 1 to 65535
+    /// SCTP port of the peer, 1 to 65535: it names a service inside the packets. The packets go to the UDP port
     #[arg(long, help_heading = PEER, value_name = "PORT", default_value_t = DEFAULT_SCTP_PORT, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
     /// Time limit for the association setup
@@ -147,10 +147,7 @@ impl Target {
                 Err(self.nothing_there(carry, remote, wish.server))
             }
             Ok(Err(ConnectError::Refused { reason, .. })) => {
-                let peer = self.peer(carry, remote);
-                Err(Failure::new(format!(
-                    "{peer} refused the association: {reason}; check --port"
-                )))
+                Err(Failure::new(no_association(&self.peer(carry, remote), &reason)))
             }
             Ok(Err(error)) => Err(Failure::new(format!("{}: {error}", self.peer(carry, remote)))),
         }
@@ -244,6 +241,18 @@ impl Target {
                 ""
             }
         ))
+    }
+}
+
+/// The endpoint that ended the set-up, and why.
+fn no_association(peer: &str, reason: &CloseReason) -> String {
+    match reason {
+        // The answer to an INIT for a port on which nobody listens.
+        CloseReason::AbortedByPeer(causes) if causes.as_bytes().is_empty() => {
+            format!("{peer} refused the association: {reason}; check --port")
+        }
+        CloseReason::AbortedByPeer(_) => format!("{peer} refused the association: {reason}"),
+        reason => format!("no association with {peer}: {reason}"),
     }
 }
 

@@ -214,8 +214,8 @@ fn key_pairs_encrypt_every_path() {
         (&true.into(), &2.into())
     );
     for (key, peer, who) in [
-        (&other[0], &server[1], "the peer"),
-        (&client[0], &other[1], "this side refused the peer"),
+        (&other[0], &server[1], "the server refused the client"),
+        (&client[0], &other[1], "the client refused the server"),
     ] {
         let refused = with(key, peer);
         assert!(!refused.status.success());
@@ -402,7 +402,7 @@ fn certificates_of_an_authority_have_names() {
         &[&base[..], &["--name", "alice.example"]].concat(),
     );
     assert!(
-        text(&refused.stderr).contains("this side refused the peer"),
+        text(&refused.stderr).contains("the client refused the server"),
         "{}",
         text(&refused.stderr)
     );

@@ -364,12 +364,16 @@ impl KeyManagement {
             }
             // The alert.
             self.flush();
-            let whose = if error.starts_with("received fatal alert") {
-                "the peer refused the handshake"
+            // Both endpoints may read this text, so it names their roles.
+            let own = self.agreement.role;
+            let refuses = if error.starts_with("received fatal alert") {
+                own.other()
             } else {
-                "this side refused the peer"
+                own
             };
-            self.give_up(now, format!("{whose}: {error}").into());
+            let (refuses, refused) = (name(refuses), name(refuses.other()));
+            let why = format!("the {refuses} refused the {refused}: {error}");
+            self.give_up(now, why.into());
             return;
         }
         if finished && !protected {
@@ -562,11 +566,19 @@ fn low(epoch: u64) -> u8 {
     epoch as u8 & 0x7F
 }
 
+/// The role, for texts.
+fn name(role: KeyRole) -> &'static str {
+    match role {
+        KeyRole::Client => "client",
+        KeyRole::Server => "server",
+    }
+}
+
 /// Why TLS ended a handshake. The library has no words for a peer that the settings do not name.
 fn in_words(error: &rustls::Error) -> String {
     match error {
         rustls::Error::InvalidCertificate(rustls::CertificateError::ApplicationVerificationFailure) => {
-            "its public key or certificate is not among those that are accepted here".to_owned()
+            "its public key or certificate is not among the accepted ones".to_owned()
         }
         other => other.to_string(),
     }

@@ -220,16 +220,21 @@ impl Shared {
 
     /// An association that waits for its keys became usable, or ended before.
     fn tell_ready(&self, state: &State) {
-        if state.established || state.closed.is_some() {
-            let readiness = if state.established {
-                Readiness::Ready
-            } else {
-                Readiness::Over
-            };
-            if self.readiness.replace(readiness) == Readiness::Waiting {
-                self.hub.acceptable.notify_waiters();
-            }
+        if self.readiness.get() != Readiness::Waiting {
+            return;
         }
+        let readiness = match &state.closed {
+            _ if state.established => Readiness::Ready,
+            Some(reason) => {
+                // Before an `accept` can remove the association from the backlog.
+                self.hub
+                    .note_failed_handshake(self.id, state.core.remote_address(), reason);
+                Readiness::Over
+            }
+            None => return,
+        };
+        self.readiness.set(readiness);
+        self.hub.acceptable.notify_waiters();
     }
 
     fn tell_endpoint(&self, state: &mut State) {

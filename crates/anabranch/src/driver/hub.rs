@@ -12,8 +12,8 @@ use std::time::Duration;
 #[cfg(feature = "link")]
 use anabranch_netsim::{LinkConfig, LinkStats};
 use anabranch_proto::{
-    AssociationId, Dscp, EcnCodepoint, EndpointEvent, Handling, IcmpKind, IcmpMessage, Inbound, Reply,
-    Timestamp, VerificationTag,
+    AssociationId, CloseReason, Dscp, EcnCodepoint, EndpointEvent, Handling, IcmpKind, IcmpMessage, Inbound,
+    Reply, Timestamp, VerificationTag,
 };
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -153,6 +153,8 @@ pub(crate) struct Registry {
     pub(crate) core: anabranch_proto::Endpoint,
     pub(crate) associations: HashMap<AssociationId, Arc<Shared>>,
     pub(crate) backlog: VecDeque<Arc<Shared>>,
+    /// Associations that ended in the backlog, before their packets were encrypted.
+    pub(crate) failed_handshakes: u64,
     pub(crate) listening: Vec<u16>,
     /// The local SCTP ports of associations, each with its number of associations.
     ports: HashMap<u16, usize>,
@@ -254,6 +256,7 @@ impl Hub {
             core,
             associations: HashMap::new(),
             backlog: VecDeque::new(),
+            failed_handshakes: 0,
             listening: Vec::new(),
             ports: HashMap::new(),
             closed: false,
@@ -595,6 +598,20 @@ impl Hub {
         let now = registry.tick(self.now());
         for event in events {
             registry.core.handle_event(now, id, event);
+        }
+    }
+
+    /// An association ended before its packets were encrypted. If it is in the backlog, the application never gets it, so the endpoint counts
+    /// it. `connect` returns the reason of the others.
+    pub(super) fn note_failed_handshake(&self, id: AssociationId, peer: SocketAddr, reason: &CloseReason) {
+        let in_backlog = {
+            let mut registry = lock(&self.registry);
+            let in_backlog = registry.backlog.iter().any(|one| one.id == id);
+            registry.failed_handshakes += u64::from(in_backlog);
+            in_backlog
+        };
+        if in_backlog {
+            tracing::info!(%peer, %reason, "the handshake of a peer failed");
         }
     }
 

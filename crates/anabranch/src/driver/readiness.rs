@@ -26,11 +26,9 @@ impl SharedReadiness {
         Readiness::of(self.0.load(Ordering::Relaxed))
     }
 
-    /// Sets the readiness, and returns that before. One that was ready stays so.
-    pub(super) fn replace(&self, readiness: Readiness) -> Readiness {
-        let next = |now: u8| (now == Readiness::Waiting as u8).then_some(readiness as u8);
-        let before = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-        Readiness::of(before.unwrap_or_else(|before| before))
+    /// Sets the readiness. The caller holds the association's lock.
+    pub(super) fn set(&self, readiness: Readiness) {
+        self.0.store(readiness as u8, Ordering::Relaxed);
     }
 }
 
