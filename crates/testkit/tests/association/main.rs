@@ -18,6 +18,7 @@ mod setup;
 mod shutdown;
 mod silence;
 mod takeover;
+mod vanished;
 mod zero_checksum;
 
 use anabranch_testkit::{Script, quiet};

@@ -25,8 +25,12 @@ struct Clients {
 
 impl Clients {
     fn new(config: Config, link: &str, count: usize) -> Self {
+        Self::with_seed(1, config, link, count)
+    }
+
+    fn with_seed(seed: u64, config: Config, link: &str, count: usize) -> Self {
         let link: LinkConfig = link.parse().expect("a link");
-        let setup = Setup::new(1).captured(false).config(config).path(link);
+        let setup = Setup::new(seed).captured(false).config(config).path(link);
         let mut pair = setup.connect();
         let first = pair.id(Side::A).expect("it was started");
         let others = (1..count).map(|_| pair.begin_to(Side::A, PORT, ConnectOptions::default()));
@@ -61,18 +65,23 @@ impl Clients {
                 if tick >= ticks {
                     continue;
                 }
-                let now = self.pair.now();
-                let mut message = vec![place as u8; size];
-                message[..8].copy_from_slice(&now.0.to_be_bytes());
-                self.pair.use_association(Side::A, self.ids[place]);
-                let association = self.pair.association_mut(Side::A);
-                let options = SendOptions::default().deadline(DEADLINE);
-                association
-                    .send(now, STATES, message.into(), options)
-                    .expect("there is room");
-                self.sent[place] += 1;
+                self.send(place, size);
             }
         }
+    }
+
+    /// Sends a message of so many bytes on an association.
+    fn send(&mut self, place: usize, size: usize) {
+        let now = self.pair.now();
+        let mut message = vec![place as u8; size];
+        message[..8].copy_from_slice(&now.0.to_be_bytes());
+        self.pair.use_association(Side::A, self.ids[place]);
+        let association = self.pair.association_mut(Side::A);
+        let options = SendOptions::default().deadline(DEADLINE);
+        association
+            .send(now, STATES, message.into(), options)
+            .expect("there is room");
+        self.sent[place] += 1;
     }
 
     fn receive(&mut self) {
@@ -198,5 +207,39 @@ fn an_encrypted_game_server_needs_nothing_but_the_deadline() {
             stats.extensions
         );
         game.check(least);
+    }
+}
+
+/// The share of the states of one second in time, if a file of 5 MB begins after the first state, or that long before it: the mean of 20 runs.
+fn first_second(queue: &str, before: Option<Duration>) -> f64 {
+    let link = format!("rate=5mbit,delay=30ms,{queue},loss=3%");
+    let share = |seed| {
+        let mut clients = Clients::with_seed(seed, Config::default(), &link, 1);
+        if before.is_none() {
+            clients.send(0, 200);
+            clients.pair.run_ms(1);
+        }
+        clients.pair.send(Side::A, MAP.0, vec![7; 5_000_000]);
+        clients.pair.run_for(before.unwrap_or_default());
+        clients.run(200, 1);
+        clients.shares()[0]
+    };
+    (1..=20).map(share).sum::<f64>() / 20.0
+}
+
+/// A file has to find the rate of the path. If the queue of the link is short, that costs little. A file that begins first, and a long queue,
+/// make more states late: the page *Choose settings* has the numbers.
+#[test]
+fn the_first_second_of_a_file_delays_some_states() {
+    let early = Some(Duration::from_millis(300));
+    for (queue, before, expected) in [
+        ("queue=37500b", None, 0.98..1.0),
+        ("queue=37500b", early, 0.95..0.99),
+        ("queue=unlimited", None, 0.85..0.92),
+        ("queue=unlimited", early, 0.80..0.88),
+    ] {
+        let share = first_second(queue, before);
+        println!("{queue}, the file {before:?} before: {share:.3} in time");
+        assert!(expected.contains(&share), "{share}");
     }
 }
