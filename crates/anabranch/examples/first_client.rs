@@ -30,7 +30,15 @@ async fn count_abandoned(association: Association) -> (u64, u64) {
 
 // ANCHOR: connect
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() {
+    // An error that `main` returned would be printed with `{:?}`.
+    if let Err(error) = run().await {
+        eprintln!("client: {error}");
+        std::process::exit(1);
+    }
+}
+
+async fn run() -> Result<()> {
     let server = std::env::args().nth(1).unwrap_or("127.0.0.1:9899".to_owned());
     let endpoint = Endpoint::builder()
         .config(Config::low_latency())

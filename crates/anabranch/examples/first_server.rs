@@ -23,7 +23,15 @@ async fn receive(association: Association) -> Result<()> {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() {
+    // An error that `main` returned would be printed with `{:?}`.
+    if let Err(error) = run().await {
+        eprintln!("server: {error}");
+        std::process::exit(1);
+    }
+}
+
+async fn run() -> Result<()> {
     let address = std::env::args().nth(1).unwrap_or("127.0.0.1:9899".to_owned());
     let endpoint = Endpoint::bind(address).await?;
     endpoint.listen()?;

@@ -6,7 +6,15 @@ use std::time::Duration;
 use anabranch::{Endpoint, Event, TlsSettings};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() {
+    // An error that `main` returned would be printed with `{:?}`.
+    if let Err(error) = run().await {
+        eprintln!("client: {error}");
+        std::process::exit(1);
+    }
+}
+
+async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let server = std::env::args().nth(1).unwrap_or("127.0.0.1:9899".to_owned());
     // ANCHOR: short
     let settings = TlsSettings::from_key_files("client.key", "server.key.pub")?;

@@ -18,7 +18,15 @@ async fn receive(association: Association) -> Result<()> {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() {
+    // An error that `main` returned would be printed with `{:?}`.
+    if let Err(error) = run().await {
+        eprintln!("server: {error}");
+        std::process::exit(1);
+    }
+}
+
+async fn run() -> Result<()> {
     let address = std::env::args().nth(1).unwrap_or("0.0.0.0:9899".to_owned());
     // ANCHOR: short
     let settings = TlsSettings::from_key_files("server.key", "client.key.pub")?;

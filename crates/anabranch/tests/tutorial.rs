@@ -141,6 +141,42 @@ fn the_code_of_readme_sends_two_messages() {
     }
 }
 
+/// The error that an example prints when it fails.
+fn error_of(name: &str, address: &str, directory: &Path) -> String {
+    let mut command = example(name, address, directory);
+    let output = command.stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn the_programs_print_the_texts_of_errors() {
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let keys = keys("readme-errors");
+    for name in ["first_server", "short_server"] {
+        let error = error_of(name, &address, &keys);
+        assert!(
+            error.starts_with(&format!("server: cannot bind {address}: ")),
+            "{error}"
+        );
+    }
+    drop(taken);
+    let error = error_of("first_client", &address, &keys);
+    assert!(
+        error.starts_with("client: ") && error.contains("check that the listener runs"),
+        "{error}"
+    );
+    let server = Server::start("short_server", &keys);
+    let stranger = self::keys("readme-stranger");
+    std::fs::copy(keys.join("server.key.pub"), stranger.join("server.key.pub")).unwrap();
+    let error = error_of("short_client", &server.address, &stranger);
+    assert!(
+        error.starts_with("client: ") && error.contains("the server refused the client"),
+        "{error}"
+    );
+}
+
 /// Forwards datagrams between one client and the server, except those with `lost` in them. Returns the address for the client.
 fn relay_without(lost: &'static [u8], server: &str) -> String {
     let [to_client, to_server] = [(), ()].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());

@@ -6,6 +6,7 @@
 //! ```
 
 use alloc::vec::Vec;
+use core::fmt;
 
 use bytes::Bytes;
 
@@ -43,8 +44,22 @@ pub enum CauseError {
 }
 
 /// A list of error causes, as encoded in a chunk.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct Causes(Bytes);
+
+/// The causes, and not their bytes: a program whose `main` returns an error prints it so.
+impl fmt::Debug for Causes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut list = f.debug_list();
+        for cause in self.iter() {
+            match cause {
+                Ok(cause) => list.entry(&cause),
+                Err(error) => list.entry(&error),
+            };
+        }
+        list.finish()
+    }
+}
 
 impl Causes {
     /// An empty list.
@@ -310,6 +325,7 @@ impl Cause {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
     use alloc::vec;
 
     use super::*;
@@ -357,6 +373,8 @@ mod tests {
         assert_eq!(codes[..13], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
         assert_eq!(codes[13..19], [0xA0, 0xA1, 0xA2, 0xA3, 0xA4, 0x0105]);
         assert_eq!(codes[19..23], [100, 101, 102, 103]);
+        let told = Causes::from_causes(&[Cause::UserInitiatedAbort("bye".into())]);
+        assert_eq!(format!("{told:?}"), "[UserInitiatedAbort(b\"bye\")]");
         let hmac = Causes::from_causes(&[Cause::UnsupportedHmac { hmac_id: 2 }]);
         assert_eq!(hmac.as_bytes()[..], [1, 5, 0, 6, 0, 2]);
     }
