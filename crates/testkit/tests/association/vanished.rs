@@ -4,7 +4,7 @@
 use core::ops::Range;
 use core::time::Duration;
 
-use anabranch_proto::{CloseReason, Config, Event, PathState};
+use anabranch_proto::{CloseReason, Config, Event, PathState, SendOptions};
 use anabranch_testkit::{Setup, Side};
 
 /// The settings of the page for a server that must notice soon.
@@ -20,8 +20,8 @@ fn soon() -> Config {
 }
 
 /// The times, in seconds, from the end of the client to the first change of the path and to the end of the association, while the server
-/// sends a message in each interval.
-fn noticed(config: Config, seed: u64, interval: Option<Duration>) -> (f64, f64) {
+/// sends a message with these options in each interval.
+fn noticed(config: Config, seed: u64, sends: Option<(Duration, SendOptions)>) -> (f64, f64) {
     let mut pair = Setup::new(seed).adjust(Side::Z, |it| *it = config).connect();
     pair.send(Side::A, 0, "position");
     pair.run_ms(1_000 + 700 * seed);
@@ -31,8 +31,8 @@ fn noticed(config: Config, seed: u64, interval: Option<Duration>) -> (f64, f64) 
     let mut next = start;
     let mut changed = None;
     loop {
-        if let Some(interval) = interval.filter(|_| pair.now() >= next) {
-            pair.send(Side::Z, 0, "state");
+        if let Some((interval, options)) = sends.filter(|_| pair.now() >= next) {
+            pair.send_with(Side::Z, 0, "state", options);
             next += interval;
         }
         pair.run_ms(50);
@@ -55,24 +55,25 @@ fn noticed(config: Config, seed: u64, interval: Option<Duration>) -> (f64, f64) 
 }
 
 /// The times of 20 runs lie between these seconds.
-fn check(config: &Config, interval: Option<Duration>, path: Range<f64>, end: Range<f64>) {
-    let times: Vec<_> = (0..20)
-        .map(|seed| noticed(config.clone(), seed, interval))
-        .collect();
-    println!("{interval:?}: {times:?}");
+fn check(config: &Config, sends: Option<(Duration, SendOptions)>, path: Range<f64>, end: Range<f64>) {
+    let times: Vec<_> = (0..20).map(|seed| noticed(config.clone(), seed, sends)).collect();
+    println!("{times:?}");
     let lie = |times: &(f64, f64)| path.contains(&times.0) && end.contains(&times.1);
     assert!(times.iter().all(lie), "{times:?}");
 }
 
-const OFTEN: Option<Duration> = Some(Duration::from_millis(50));
-const EACH_SECOND: Option<Duration> = Some(Duration::from_secs(1));
-
 /// A server that sends counts the timeouts of its data, and the heartbeats beside them.
 #[test]
 fn a_server_that_sends_notices_first() {
-    check(&Config::default(), OFTEN, 55.0..64.0, 210.0..245.0);
-    check(&soon(), OFTEN, 0.5..1.6, 2.3..3.9);
-    check(&soon(), EACH_SECOND, 0.5..1.6, 2.3..3.9);
+    let reliable = SendOptions::default();
+    let deadline = reliable.deadline(Duration::from_millis(100));
+    let often = |options| Some((Duration::from_millis(50), options));
+    check(&Config::default(), often(reliable), 55.0..64.0, 210.0..245.0);
+    check(&Config::default(), often(deadline), 62.0..64.0, 240.0..305.0);
+    check(&soon(), often(reliable), 0.5..1.6, 2.3..3.9);
+    check(&soon(), often(deadline), 0.5..1.6, 2.3..3.9);
+    let each_second = Some((Duration::from_secs(1), deadline));
+    check(&soon(), each_second, 0.5..2.1, 2.9..5.1);
 }
 
 /// A server that only receives counts nothing but heartbeats.
