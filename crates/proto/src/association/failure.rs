@@ -172,8 +172,11 @@ impl Association {
             if path.on_denied() {
                 path.schedule_heartbeat(now, &mut self.random);
                 let remote = path.route.remote;
-                self.notices
-                    .tell_endpoint(EndpointEvent::PeerAddressDenied(remote));
+                // Another path may have proved that the address is the peer's.
+                if !self.paths.is_confirmed(remote) {
+                    self.notices
+                        .tell_endpoint(EndpointEvent::PeerAddressDenied(remote));
+                }
                 on_path_doubtful(self, now, id);
             }
             return;

@@ -271,6 +271,12 @@ impl Paths {
         self.set_up != Some(id) && self.path(id).state == PathState::Unconfirmed
     }
 
+    /// Whether a path to this address and port was confirmed, or used by set-up.
+    pub(crate) fn is_confirmed(&self, remote: SocketAddr) -> bool {
+        let mut paths = self.present().filter(|path| path.route.remote == remote);
+        paths.any(|path| !self.is_only_listed(path.id))
+    }
+
     pub(crate) fn iter(&self) -> core::slice::Iter<'_, Path> {
         self.all.iter()
     }

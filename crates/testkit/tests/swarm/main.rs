@@ -86,12 +86,13 @@ const SCHEDULERS: [SchedulerKind; 6] = [
 /// call moved a probe. 40,467: an early call ended the rest of an address while a request was outstanding. 54,414: the peer knew
 /// the source of an INIT ACK that was not listed. 24,262: the receiver reneged on chunks of a path that was removed. 148: a message of key
 /// management waited for an acknowledgement in clear, which did not count any more. 8,967: no FORWARD-PSN was accepted in clear. 44,402: data
-/// that waited for a reset was promised to be kept, and dropped after the reset.
+/// that waited for a reset was promised to be kept, and dropped after the reset. 46,036: an ABORT with the T bit on an unconfirmed path took an
+/// address from the association that another path had confirmed, and the restart of the peer became a second association.
 #[test]
 fn seeds_that_failed_once() {
     [
         148, 294, 2_781, 3_735, 8_769, 8_967, 11_043, 11_065, 16_242, 23_771, 24_262, 28_564, 37_511, 44_402,
-        47_681, 54_414, 92_335, 99_133, 105_607,
+        46_036, 47_681, 54_414, 92_335, 99_133, 105_607,
     ]
     .into_iter()
     .for_each(|seed| {
