@@ -25,7 +25,7 @@ const RANDOM_PACKETS: f64 = 4.0;
 /// So losses that are taken for congestion although they were random do not slow the flow down.
 const NEAR_MINIMUM: u32 = 4;
 /// The time that timers and delayed acknowledgements add to the RTT of a short path without any queue.
-const RTT_NOISE: Duration = Duration::from_millis(5);
+pub(super) const RTT_NOISE: Duration = Duration::from_millis(5);
 
 impl Bbr {
     /// `HandleLostPacket`.
@@ -51,11 +51,11 @@ impl Bbr {
     }
 
     /// The latest RTT decides, not the minimum of the round: a probe for bandwidth fills an empty queue within a round.
-    pub(super) fn is_near_min_rtt(&self) -> bool {
+    fn is_near_min_rtt(&self) -> bool {
         self.is_latest_rtt_below(|least| least.saturating_add(least / NEAR_MINIMUM + RTT_NOISE))
     }
 
-    fn is_latest_rtt_below(&self, most: impl FnOnce(Duration) -> Duration) -> bool {
+    pub(super) fn is_latest_rtt_below(&self, most: impl FnOnce(Duration) -> Duration) -> bool {
         let known = self.latest_rtt.zip(self.least_known_rtt());
         known.is_some_and(|(latest, least)| latest <= most(least))
     }

@@ -1,5 +1,6 @@
 //! BBR's states Startup and Drain (draft-ietf-ccwg-bbr §5.3.1, §5.3.2), and when the pipe is full, which ProbeBW uses too.
 
+use super::loss::RTT_NOISE;
 use super::{Bbr, Sample, State};
 use crate::time::Timestamp;
 
@@ -15,10 +16,12 @@ const DRAIN_ROUNDS: u64 = 3;
 impl Bbr {
     /// `CheckFullBWReached`. Decision: a round that begins with an unreliable rate does not count.
     ///
-    /// Decision: the rate of an application-limited sender is reliable while there is a queue. Without this rule, a sender of video frames
-    /// stays in Startup as long as it sends, and each large frame overflows the queue of a slow link at 2.77 times the link's rate.
+    /// Decision: the rate of an application-limited sender is reliable while there is a long queue. Without this rule, a sender of video frames
+    /// stays in Startup as long as it sends, and each large frame overflows the queue of a slow link at 2.77 times the link's rate. Where
+    /// losses are random, a rate that counts too soon is too low, so a short queue does not suffice.
     pub(super) fn check_full_bw_reached(&mut self, sample: &Sample) {
-        let says_nothing = sample.app_limited && self.is_near_min_rtt();
+        let has_queue = !self.is_latest_rtt_below(|least| 3 * least / 2 + RTT_NOISE);
+        let says_nothing = sample.app_limited && !has_queue;
         let full = &mut self.full_pipe;
         if full.now || !self.rounds.start || says_nothing || sample.rate <= 0.0 {
             return;
