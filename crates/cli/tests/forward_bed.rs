@@ -152,6 +152,15 @@ fn real_programs_use_two_lossy_paths_and_lose_nothing() {
     let least = file.len() as u64 / 20;
     assert!(numbers("bytes_sent").iter().all(|sent| *sent > least), "{server}");
     assert!(numbers("chunks_lost").iter().any(|lost| *lost > 0), "{server}");
+    // The first path ended, and another one began: the counters of its network went on.
+    let own = |key: &str, list: &str| {
+        let all = client[list].as_array().unwrap().iter();
+        let of_first = all.filter(|one| one[key] == "path1");
+        of_first
+            .map(|one| one["chunks_sent"].as_u64().unwrap())
+            .sum::<u64>()
+    };
+    assert!(own("network", "networks") > own("interface", "paths"), "{client}");
     let datagrams = &client["rules"][0];
     assert_eq!(
         (

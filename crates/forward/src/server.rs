@@ -45,6 +45,8 @@ pub enum ServerEvent {
         remote: SocketAddr,
         /// The reason.
         reason: String,
+        /// The rules, described, with their counters; empty if the client was not accepted.
+        rules: Vec<(String, RuleStats)>,
     },
 }
 
@@ -65,6 +67,15 @@ pub struct ClientStatus {
 struct Served {
     session: Arc<Session>,
     rules: Vec<(String, Arc<RuleCounters>)>,
+}
+
+impl Served {
+    fn stats(&self) -> Vec<(String, RuleStats)> {
+        let rules = self.rules.iter();
+        rules
+            .map(|(rule, counters)| (rule.clone(), counters.read()))
+            .collect()
+    }
 }
 
 /// A rule, and the reason why it is refused or where the server listens.
@@ -127,11 +138,7 @@ impl Server {
         let status = |served: Served| ClientStatus {
             remote: served.session.association.remote_addr(),
             association: served.session.association.stats(),
-            rules: served
-                .rules
-                .into_iter()
-                .map(|(rule, counters)| (rule, counters.read()))
-                .collect(),
+            rules: served.stats(),
         };
         served.into_iter().map(status).collect()
     }
@@ -177,11 +184,15 @@ impl Server {
                 Err(reason) => Err(reason),
             },
         };
-        let reason = reason.unwrap_or_else(|reason| {
+        let (reason, rules) = reason.unwrap_or_else(|reason| {
             association.abort(reason.clone());
-            reason
+            (reason, Vec::new())
         });
-        (self.observe)(ServerEvent::Disconnected { remote, reason });
+        (self.observe)(ServerEvent::Disconnected {
+            remote,
+            reason,
+            rules,
+        });
     }
 
     async fn receive_hello(&self, association: &Association) -> Result<Hello, String> {
@@ -216,7 +227,7 @@ impl Server {
         association: &Association,
         hello: Hello,
         policy: &Arc<Policy>,
-    ) -> String {
+    ) -> (String, Vec<(String, RuleStats)>) {
         self.end_earlier(&hello.client).await;
         let mut judged = Vec::new();
         for offer in &hello.rules {
@@ -239,14 +250,14 @@ impl Server {
             verdicts: verdicts.clone(),
         });
         if let Err(error) = association.send(CONTROL, welcome.encode()).await {
-            return error.to_string();
+            return (error.to_string(), Vec::new());
         }
         let served = Served {
             session: Arc::clone(&session),
             rules: counted,
         };
         // If two associations of a client say Hello at the same time, the later one stays.
-        if let Some(earlier) = lock(&self.clients).insert(hello.client, served) {
+        if let Some(earlier) = lock(&self.clients).insert(hello.client, served.clone()) {
             earlier
                 .session
                 .end("another association of the client replaces it");
@@ -264,7 +275,8 @@ impl Server {
         if self.changes.load(Ordering::SeqCst) != changes {
             session.end("the server was configured again");
         }
-        session.run(listeners).await
+        let reason = session.run(listeners).await;
+        (reason, served.stats())
     }
 
     /// Ends the earlier association of a client, and waits until its listening places are free.

@@ -7,7 +7,7 @@ mod table;
 use std::fmt::Display;
 use std::sync::Arc;
 
-use anabranch::{Association, Event, StreamId};
+use anabranch::{Association, CloseReason, Event, StreamId};
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -91,12 +91,15 @@ pub(crate) struct Session {
     ended: watch::Sender<bool>,
 }
 
+/// The reason that the peer gets if this endpoint stops.
+const STOPS: &str = "the forwarder stops";
+
 /// Ends a session whose task is dropped.
 struct EndGuard(Arc<Session>);
 
 impl Drop for EndGuard {
     fn drop(&mut self) {
-        self.0.end("the forwarder stops");
+        self.0.end(STOPS);
     }
 }
 
@@ -175,13 +178,28 @@ impl Session {
         loop {
             let message = match self.association.recv().await {
                 Ok(Some(message)) => message.into_bytes(),
-                Ok(None) => return "the peer ended the association".to_owned(),
-                Err(error) => return error.to_string(),
+                Ok(None) => return format!("the {} ended the association", self.peer()),
+                Err(error) => return self.failure(&error),
             };
             let handled = Message::decode(message).map_err(Violation::from);
             if let Err(violation) = handled.and_then(|message| self.handle(message)) {
                 return format!("the peer sent {violation}");
             }
+        }
+    }
+
+    fn peer(&self) -> &'static str {
+        if self.is_client { "server" } else { "client" }
+    }
+
+    /// Why the association failed. A peer that stops is no failure of the network or of the protocol.
+    fn failure(&self, error: &impl Display) -> String {
+        let text = error.to_string();
+        match self.association.close_reason() {
+            Some(CloseReason::AbortedByPeer(_)) if text.contains(&format!("({STOPS:?})")) => {
+                format!("the {} stopped", self.peer())
+            }
+            _ => text,
         }
     }
 

@@ -142,6 +142,34 @@ async fn a_silent_association_is_replaced_by_another() {
 
 /// The network is away for longer than the client waits, and comes again: connections survive.
 #[tokio::test]
+async fn the_server_says_that_a_client_stopped_and_how_much_it_carried() {
+    let (target, program) = (udp().await, udp().await);
+    let place = target.local_addr().unwrap();
+    let (sender, mut events) = unbounded_channel();
+    let observed = Server::new(Limits::default()).observe(move |event| {
+        let _ = sender.send(event);
+    });
+    let server = start(observed, open_policy(), ([127, 0, 0, 1], 0).into()).await;
+    let rules = vec![rule(Protocol::Udp, false, place, "")];
+    let mut connected = client(rules, Limits::default(), server.endpoint.local_addr()).await;
+    connected.verdicts().await;
+    program.send_to(b"hello", connected.place(0)).await.unwrap();
+    within(target.recv(&mut [0; 10])).await.unwrap();
+    drop(connected);
+    let (reason, rules) = loop {
+        if let Some(ServerEvent::Disconnected { reason, rules, .. }) = within(events.recv()).await {
+            break (reason, rules);
+        }
+    };
+    assert_eq!(reason, "the client stopped");
+    let carried: Vec<_> = rules
+        .iter()
+        .map(|(_, stats)| (stats.messages_received, stats.bytes_received))
+        .collect();
+    assert_eq!(carried, [(1, 5)]);
+}
+
+#[tokio::test]
 async fn an_association_that_works_again_is_kept() {
     let target = tcp().await;
     let (sender, mut events) = unbounded_channel();

@@ -2,12 +2,14 @@
 
 mod client;
 mod file;
+mod messages;
 mod metrics;
 mod networks;
 mod page;
 mod permissions;
 mod server;
 mod status;
+mod totals;
 
 use std::future::{Future, ready};
 use std::io::IsTerminal;
@@ -28,8 +30,9 @@ use crate::failure::Failure;
 use crate::http::{self, Answer};
 use crate::interrupt::Interrupt;
 use crate::options::{OUTPUT, Observe};
-use crate::output::{self, note};
+use crate::output;
 use crate::units;
+use messages::Messages;
 use status::{Screen, Status};
 
 const LIMITS: &str = "Limits";
@@ -152,7 +155,7 @@ impl Common {
     }
 
     /// Tells the user which options changed that take effect only at the next start: those of both sides, and `own` ones.
-    fn note_later(&self, before: &Self, side: &str, own: &[(&str, bool)]) {
+    fn note_later(&self, before: &Self, side: &str, own: &[(&str, bool)], messages: &Messages) {
         let both = [
             ("max-flows", self.max_flows != before.max_flows),
             ("memory", self.memory != before.memory),
@@ -163,7 +166,7 @@ impl Common {
         let changed = own.iter().chain(&both).filter(|(_, changed)| *changed);
         let changed: Vec<_> = changed.map(|(key, _)| *key).collect();
         if !changed.is_empty() {
-            note(format!(
+            messages.note(format!(
                 "note: SIGHUP: {} changed; restart the {side} for it",
                 changed.join(", ")
             ));
@@ -206,10 +209,13 @@ impl Common {
         &self,
         status: impl Fn() -> Status + Clone + Send + Sync + 'static,
         work: impl Future<Output = ()>,
+        messages: &Messages,
         interrupt: &Interrupt,
     ) -> Result<(), Failure> {
-        let metrics = self.open("metrics", self.metrics, metrics::PATH).await?;
-        let page = self.open("page", self.page, "/").await?;
+        let metrics = self
+            .open("metrics", self.metrics, metrics::PATH, messages)
+            .await?;
+        let page = self.open("page", self.page, "/", messages).await?;
         let (for_metrics, for_page) = (status.clone(), status.clone());
         let metrics = serve(metrics, move |request| metrics::answer(request, &for_metrics));
         let page = serve(page, move |request| page::answer(request, &for_page));
@@ -222,11 +228,12 @@ impl Common {
             () = work => None,
             () = metrics => None,
             () = page => None,
-            () = self.report(&status) => None,
+            () = self.report(&status, messages) => None,
             last = asked => Some(last),
         };
         if let Some(status) = last.filter(|_| self.interval != Some(Duration::ZERO)) {
-            let mut screen = Screen::new(std::io::stdout().is_terminal());
+            let is_terminal = std::io::stdout().is_terminal();
+            let screen = Screen::new(is_terminal.then_some(messages));
             self.observe
                 .output()
                 .fact(screen.draw(&status), &status.to_json());
@@ -240,20 +247,21 @@ impl Common {
         option: &str,
         address: Option<SocketAddr>,
         path: &str,
+        messages: &Messages,
     ) -> Result<Option<TcpListener>, Failure> {
         let Some(address) = address else {
             return Ok(None);
         };
         let (listener, bound) = http::bind(&format!("--{option}"), address).await?;
         let url = format!("http://{bound}{path}");
-        self.observe.output().fact(
+        messages.fact(
             format!("{option} at {url}"),
             &json!({ "event": option, "url": url }),
         );
         Ok(Some(listener))
     }
 
-    async fn report(&self, status: &(impl Fn() -> Status + Sync)) {
+    async fn report(&self, status: &(impl Fn() -> Status + Sync), messages: &Messages) {
         let is_terminal = std::io::stdout().is_terminal();
         let default = if is_terminal { REFRESH } else { Duration::ZERO };
         let interval = self.interval.unwrap_or(default);
@@ -261,7 +269,7 @@ impl Common {
             return std::future::pending().await;
         }
         let output = self.observe.output();
-        let mut screen = Screen::new(is_terminal);
+        let screen = Screen::new(is_terminal.then_some(messages));
         let mut ticks = tokio::time::interval(interval);
         ticks.tick().await;
         loop {

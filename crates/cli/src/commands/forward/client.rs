@@ -14,15 +14,15 @@ use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 
 use super::file::{self, ClientFile};
+use super::messages::Messages;
 use super::status::{ClientView, Status};
+use super::totals::Totals;
 use super::{Common, ENCRYPTION, networks};
 use crate::encryption::{describe_peer, public_keys};
 use crate::failure::Failure;
 use crate::interrupt::{Interrupt, Reload};
 use crate::options::no_files;
-use crate::output::{Output, note};
 use crate::path_arg::{self, PathArg};
-use crate::units;
 
 /// The longest time for the answer of a name server.
 const LOOKUP: Duration = Duration::from_secs(5);
@@ -208,6 +208,15 @@ impl Route {
         places(self) == places(other) && self.keys == other.keys
     }
 
+    /// The interfaces that `--path` names.
+    fn interfaces(&self) -> Vec<String> {
+        let name = |path: &PathSource| match path {
+            PathSource::Interface(name) => Some(name.clone()),
+            _ => None,
+        };
+        self.paths.iter().filter_map(name).collect()
+    }
+
     async fn bind(&self, any: IpAddr) -> Result<Endpoint, BindError> {
         // An interface may appear later, and the association follows the addresses of this machine.
         let builder = anabranch_forward::endpoint(&self.limits).watch_interfaces(cfg!(target_os = "linux"));
@@ -220,10 +229,10 @@ impl Route {
     }
 
     /// Binds once, so that the user hears of a wrong `--path` at once.
-    async fn check(&self) -> Result<(), Failure> {
+    async fn check(&self, messages: &Messages) -> Result<(), Failure> {
         for path in &self.paths {
             if let Err(error) = path.addresses() {
-                note(format!(
+                messages.note(format!(
                     "note: --path {path}: {error}; it is used when it appears"
                 ));
             }
@@ -260,6 +269,10 @@ impl Route {
                 "{remote} does not answer: check that `anabranch forward server` runs there, its address and --udp-port, and that --peer \
                  has its public key, because it answers nobody else"
             ),
+            ConnectError::ProtocolUnreachable { remote } => format!(
+                "no program receives at {remote} (port unreachable): check that `anabranch forward server` runs there, its address and \
+                 --udp-port"
+            ),
             error => error.to_string(),
         })
     }
@@ -271,31 +284,34 @@ pub(super) async fn run(mut args: ClientArgs, interrupt: Interrupt) -> Result<()
     let mut reload = Reload::install();
     let given = args.clone();
     args.complete()?;
-    let output = args.common.observe.output();
+    let messages = Messages::new(args.common.observe.output());
     let (route, encryption) = Route::new(&args)?;
     let client = Client::bind(args.rules()?, route.limits).await;
     let client = client.map_err(|error| Failure::new(error.to_string()))?;
-    route.check().await?;
-    announce("listening", &client, output, &encryption);
-    let client = Arc::new(client.observe(move |event| tell(output, &event)));
+    route.check(&messages).await?;
+    announce("listening", &client, &route, &messages, &encryption);
+    let told = messages.clone();
+    let client = Arc::new(client.observe(move |event| tell(&told, &event)));
+    let totals = Arc::new(Totals::default());
     let status = {
         let client = Arc::clone(&client);
-        move || Status::of_client(&client)
+        let totals = Arc::clone(&totals);
+        move || Status::of_client(&client, &totals)
     };
     let route = RwLock::new(Arc::new(route));
     let current = || Arc::clone(&route.read().unwrap_or_else(PoisonError::into_inner));
     let reloading = async {
         loop {
             reload.asked().await;
-            match read_again(&given, &args, &client, &current()).await {
+            match read_again(&given, &args, &client, &current(), &messages).await {
                 Ok((renewed, encryption)) => {
                     if let Some(renewed) = renewed {
                         *route.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(renewed);
                         client.reconnect();
                     }
-                    announce("reloaded", &client, output, &encryption);
+                    announce("reloaded", &client, &current(), &messages, &encryption);
                 }
-                Err(error) => note(format!(
+                Err(error) => messages.note(format!(
                     "note: SIGHUP: the former configuration stays: {}",
                     error.message()
                 )),
@@ -306,10 +322,10 @@ pub(super) async fn run(mut args: ClientArgs, interrupt: Interrupt) -> Result<()
         tokio::select! {
             () = client.run(|| current().connect()) => {}
             () = reloading => {}
-            () = networks::tell(output, || ClientView::of(&client)) => {}
+            () = networks::tell(&messages, || current().interfaces(), || ClientView::of(&client, &totals)) => {}
         }
     };
-    args.common.watch(status, serving, &interrupt).await
+    args.common.watch(status, serving, &messages, &interrupt).await
 }
 
 /// Gives the client the rules that the file has now. Returns the route, if it is another one, and the encryption for the user. Other options
@@ -319,25 +335,29 @@ async fn read_again(
     running: &ClientArgs,
     client: &Client,
     former: &Route,
+    messages: &Messages,
 ) -> Result<(Option<Route>, Value), Failure> {
     let mut now = given.clone();
     now.complete()?;
     let (route, encryption) = Route::new(&now)?;
-    route.check().await?;
+    route.check(messages).await?;
     let rules = now.rules()?;
     if rules != client.rules() {
         let replaced = client.replace_rules(rules).await;
         replaced.map_err(|error| Failure::new(error.to_string()))?;
     }
-    now.common.note_later(&running.common, "client", &[]);
+    now.common.note_later(&running.common, "client", &[], messages);
     Ok(((!route.is_like(former)).then_some(route), encryption))
 }
 
-/// Prints where programs reach the client.
-fn announce(event: &str, client: &Client, output: Output, encryption: &Value) {
+/// Prints the server, and where programs reach the client.
+fn announce(event: &str, client: &Client, route: &Route, messages: &Messages, encryption: &Value) {
     let mut text = match event {
         "reloaded" => "configuration read again".to_owned(),
-        _ => "forwarding, encrypted".to_owned(),
+        _ => format!(
+            "connecting to {}, UDP port {}, encrypted",
+            route.host, route.udp_port
+        ),
     };
     let mut rules = Vec::new();
     for (rule, place) in client.rules().into_iter().zip(client.places()) {
@@ -348,10 +368,10 @@ fn announce(event: &str, client: &Client, output: Output, encryption: &Value) {
         rules.push(json!({ "rule": rule.to_string(), "listens_at": place }));
     }
     let record = json!({ "event": event, "rules": rules, "encryption": encryption });
-    output.fact(text, &record);
+    messages.fact(text, &record);
 }
 
-fn tell(output: Output, event: &ClientEvent) {
+fn tell(messages: &Messages, event: &ClientEvent) {
     match event {
         ClientEvent::Connected { association, rules } => {
             let mut text = "connected".to_owned();
@@ -372,13 +392,12 @@ fn tell(output: Output, event: &ClientEvent) {
                 "event": "connected", "rules": records,
                 "encryption": association.peer_identity().map(|peer| describe_peer(&peer).1),
             });
-            output.fact(text, &record);
+            messages.connected();
+            messages.fact(text, &record);
         }
-        ClientEvent::Disconnected { reason, retry_in } => output.fact(
-            format!(
-                "not connected: {reason}; the next attempt is in {}",
-                units::duration(*retry_in)
-            ),
+        ClientEvent::Disconnected { reason, retry_in } => messages.disconnected(
+            reason,
+            *retry_in,
             &json!({ "event": "disconnected", "reason": reason, "retry_in_seconds": retry_in.as_secs_f64() }),
         ),
         _ => {}

@@ -7,6 +7,7 @@ use anabranch_forward::RuleStats;
 use hyper::{Request, StatusCode};
 
 use super::status::{ClientView, Status, addresses};
+use super::totals::Network;
 use crate::http::{self, Answer};
 
 /// The path of the metrics on their server.
@@ -73,6 +74,27 @@ const PATHS: [PathMetric; 5] = [
     }),
 ];
 
+/// The counters of a network, an interface or an address of the client, over the whole run: name, meaning, value.
+type NetworkMetric = (&'static str, &'static str, fn(&Network) -> u64);
+
+const NETWORKS: [NetworkMetric; 3] = [
+    (
+        "network_bytes_sent_total",
+        "Bytes of user data sent on all paths of the network, retransmissions included",
+        |network| network.counts.bytes_sent,
+    ),
+    (
+        "network_chunks_sent_total",
+        "Chunks sent on all paths of the network, retransmissions included",
+        |network| network.counts.chunks_sent,
+    ),
+    (
+        "network_chunks_lost_total",
+        "Chunks lost on all paths of the network",
+        |network| network.counts.chunks_lost,
+    ),
+];
+
 /// A label's value (Prometheus, text format 0.0.4).
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\")
@@ -130,6 +152,23 @@ fn render(status: &Status) -> String {
         };
         metric(name, kind, help, clients.iter().flat_map(of_client).collect());
     }
+    for (name, help, value) in NETWORKS {
+        let of_client = |client: &ClientView| {
+            let remote = escaped(&client.remote);
+            let line = |network: &Network| {
+                let name = escaped(&network.name);
+                let labels = format!("{{client=\"{remote}\",network=\"{name}\"}}");
+                (labels, value(network) as f64)
+            };
+            client.networks.iter().map(line).collect::<Vec<_>>()
+        };
+        metric(
+            name,
+            "counter",
+            help,
+            clients.iter().flat_map(of_client).collect(),
+        );
+    }
     text
 }
 
@@ -149,6 +188,7 @@ mod tests {
     use hyper::Method;
 
     use super::*;
+    use crate::commands::forward::totals::Counts;
 
     #[test]
     fn each_rule_has_its_counters() {
@@ -156,6 +196,14 @@ mod tests {
             remote: "192.0.2.1:5".to_owned(),
             association: None,
             interfaces: BTreeMap::new(),
+            networks: vec![Network {
+                name: "wifi".to_owned(),
+                counts: Counts {
+                    chunks_sent: 3,
+                    ..Counts::default()
+                },
+                down_for: None,
+            }],
             rules: vec![("udp \"x\"".to_owned(), RuleStats::default())],
         };
         let text = render(&Status { clients: vec![view] });
@@ -165,6 +213,8 @@ mod tests {
             "# TYPE anabranch_forward_bytes_sent_total counter",
             "anabranch_forward_bytes_sent_total{client=\"192.0.2.1:5\",number=\"0\",rule=\"udp \\\"x\\\"\"} 0",
             "# TYPE anabranch_forward_path_rtt_seconds gauge",
+            "# TYPE anabranch_forward_network_chunks_sent_total counter",
+            "anabranch_forward_network_chunks_sent_total{client=\"192.0.2.1:5\",network=\"wifi\"} 3",
         ] {
             assert!(text.lines().any(|own| own == line), "{line}\n{text}");
         }

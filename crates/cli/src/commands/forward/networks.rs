@@ -1,27 +1,39 @@
 //! Lines about networks that come and go: the paths of the client's association, compared from time to time.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
-use anabranch::PathState;
+use anabranch::{PathSource, PathState};
 use serde_json::{Value, json};
 
+use super::messages::Messages;
 use super::status::{ClientView, remark, state_name};
-use crate::output::Output;
 
 /// The time between two looks at the paths.
 const LOOK: Duration = Duration::from_millis(250);
 
+/// The time for the system to add routes after an interface has an address.
+const ROUTES: Duration = Duration::from_secs(2);
+
 /// The states of the paths by their names.
 type Paths = BTreeMap<String, PathState>;
 
-/// Prints a line for each path that comes or goes.
-pub(super) async fn tell(output: Output, view: impl Fn() -> ClientView) {
+/// Prints a line for each path that comes or goes, and for each of these interfaces that is up, but has no route to the server.
+pub(super) async fn tell(
+    messages: &Messages,
+    interfaces: impl Fn() -> Vec<String>,
+    view: impl Fn() -> ClientView,
+) {
     let mut before = Paths::new();
+    let mut routes = Routes::default();
     let mut looks = tokio::time::interval(LOOK);
     loop {
         looks.tick().await;
         let view = view();
+        for (text, record) in routes.missing(&interfaces(), &view) {
+            messages.fact(text, &record);
+        }
         if view.association.is_none() {
             // The end of the association has a line of its own.
             before.clear();
@@ -30,10 +42,72 @@ pub(super) async fn tell(output: Output, view: impl Fn() -> ClientView) {
         let paths = view.paths().iter();
         let now = paths.map(|path| (view.path_name(path), path.state)).collect();
         for (text, record) in changes(&before, &now) {
-            output.fact(text, &record);
+            messages.fact(text, &record);
         }
         before = now;
     }
+}
+
+/// The interfaces without a route to the server.
+#[derive(Debug, Default)]
+struct Routes {
+    /// The server's address in the last association.
+    server: Option<IpAddr>,
+    /// When an interface without a route was seen first. `None` if the user was told.
+    without: BTreeMap<String, Option<Instant>>,
+}
+
+impl Routes {
+    /// A line and its record for each interface that has had an address, but no route, for a while; once until this changes.
+    fn missing(&mut self, interfaces: &[String], view: &ClientView) -> Vec<(String, Value)> {
+        let first = view.paths().first();
+        self.server = first.map(|path| path.remote.ip()).or(self.server);
+        let Some(server) = self.server else {
+            return Vec::new();
+        };
+        let works = |interface: &str| {
+            let mut active = view.paths().iter().filter(|path| path.state == PathState::Active);
+            active.any(|path| view.interface(path) == Some(interface))
+        };
+        let lacks = |interface: &&String| !works(interface) && lacks_route(interface, server);
+        let without: Vec<&String> = interfaces.iter().filter(lacks).collect();
+        self.without.retain(|interface, _| without.contains(&interface));
+        let mut lines = Vec::new();
+        for interface in without {
+            let seen = self
+                .without
+                .entry(interface.clone())
+                .or_insert_with(|| Some(Instant::now()));
+            if seen.is_some_and(|seen| seen.elapsed() >= ROUTES) {
+                *seen = None;
+                lines.push(no_route(interface, server));
+            }
+        }
+        lines
+    }
+}
+
+/// Whether an interface has an address of the server's IP version, and no default route. If the system does not tell, it may have one. Asking for
+/// the route of one address would not do: Linux takes each address for a neighbour if the packet is bound to an interface without routes.
+fn lacks_route(interface: &str, server: IpAddr) -> bool {
+    let addresses = |source: PathSource| {
+        let own = source.addresses().ok()?.into_iter();
+        let alike: Vec<IpAddr> = own.filter(|own| own.is_ipv4() == server.is_ipv4()).collect();
+        Some(alike)
+    };
+    let (own, routed) = (addresses(interface.into()), addresses(PathSource::DefaultRoutes));
+    own.zip(routed)
+        .is_some_and(|(own, routed)| !own.is_empty() && !own.iter().any(|own| routed.contains(own)))
+}
+
+fn no_route(interface: &str, server: IpAddr) -> (String, Value) {
+    let version = if server.is_ipv6() { "-6 " } else { "" };
+    let text = format!(
+        "{interface} is up, but does not reach {server}, and has no default route: add one, as with \
+         `ip {version}route add default via GATEWAY dev {interface} metric 100`"
+    );
+    let record = json!({ "event": "no-route", "interface": interface, "server": server.to_string() });
+    (text, record)
 }
 
 /// A line and its record for each path that is active and was not, or was active and is not.

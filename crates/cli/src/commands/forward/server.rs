@@ -2,23 +2,24 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use anabranch::{AcceptedKeys, BindError, DEFAULT_UDP_PORT, Endpoint, TlsSettings};
-use anabranch_forward::{Limits, PORT, Permission, Policy, Server, ServerEvent};
+use anabranch_forward::{Limits, PORT, Permission, Policy, RuleStats, Server, ServerEvent};
 use clap::{Args, ValueHint};
 use serde_json::json;
 
 use super::file::{self, ServerFile};
+use super::messages::Messages;
 use super::permissions::{Permissions, parse_place};
-use super::status::Status;
+use super::status::{Status, rule_record};
 use super::{Common, ENCRYPTION, HURRY, LIMITS};
 use crate::encryption::describe_peer;
 use crate::failure::Failure;
 use crate::interrupt::{Interrupt, Reload};
 use crate::options::{bind_failure, no_files};
-use crate::output::{Output, note};
-use crate::units::counted;
+use crate::units::{counted, size};
 
 const LOCAL: &str = "Local address and port";
 
@@ -115,7 +116,7 @@ pub(super) async fn run(mut args: ServerArgs, interrupt: Interrupt) -> Result<()
     let mut reload = Reload::install();
     let given = args.clone();
     let permissions = args.complete()?;
-    let output = args.common.observe.output();
+    let messages = Messages::new(args.common.observe.output());
     let limits = args.common.limits();
     let accepted = AcceptedKeys::new(permissions.keys());
     let (tls, encryption) = args.common.encryption("--allow", accepted.clone())?;
@@ -124,16 +125,19 @@ pub(super) async fn run(mut args: ServerArgs, interrupt: Interrupt) -> Result<()
         .listen_on_port(PORT)
         .map_err(|error| Failure::new(error.to_string()))?;
     let local = endpoint.local_addr();
-    output.fact(
+    messages.fact(
         format!("forwarding on {}, UDP port {}, encrypted", local.ip(), local.port()),
         &json!({
             "event": "listening", "address": local.ip().to_string(), "udp_port": local.port(), "encryption": encryption,
         }),
     );
     if permissions.permit_nothing() {
-        note("note: without --allow-to and --allow-listen, clients may reach nothing");
+        messages.note("note: without --allow-to and --allow-listen, clients may reach nothing");
     }
-    let mut server = Server::new(limits).observe(move |event| tell(output, &event));
+    let stopping = Arc::new(AtomicBool::new(false));
+    let (told, stops) = (messages.clone(), Arc::clone(&stopping));
+    let mut server =
+        Server::new(limits).observe(move |event| tell(&told, stops.load(Ordering::Relaxed), &event));
     if let Some(clients) = args.max_clients {
         server = server.most_clients(clients);
     }
@@ -147,8 +151,8 @@ pub(super) async fn run(mut args: ServerArgs, interrupt: Interrupt) -> Result<()
     let reloading = async {
         loop {
             reload.asked().await;
-            let read = read_again(&given, &args).inspect_err(|error| {
-                note(format!(
+            let read = read_again(&given, &args, &messages).inspect_err(|error| {
+                messages.note(format!(
                     "note: SIGHUP: the former configuration stays: {}",
                     error.message()
                 ));
@@ -162,7 +166,7 @@ pub(super) async fn run(mut args: ServerArgs, interrupt: Interrupt) -> Result<()
             );
             accepted.replace(keys);
             let ended = server.end_changed(|client| current().change_since(&former, client));
-            output.fact(
+            messages.fact(
                 format!(
                     "configuration read again: {} accepted, {} ended",
                     counted(accepts as u64, "key"),
@@ -178,13 +182,14 @@ pub(super) async fn run(mut args: ServerArgs, interrupt: Interrupt) -> Result<()
             () = reloading => {}
         }
     };
-    args.common.watch(status, serving, &interrupt).await?;
+    args.common.watch(status, serving, &messages, &interrupt).await?;
+    stopping.store(true, Ordering::Relaxed);
     let _ = tokio::time::timeout(HURRY, endpoint.close()).await;
     Ok(())
 }
 
 /// The permissions that the file and the keys have now. Other options take effect only at a start; the user is told which have changed.
-fn read_again(given: &ServerArgs, running: &ServerArgs) -> Result<Permissions, Failure> {
+fn read_again(given: &ServerArgs, running: &ServerArgs, messages: &Messages) -> Result<Permissions, Failure> {
     let mut now = given.clone();
     let permissions = now.complete()?;
     if permissions.keys().is_empty() {
@@ -198,11 +203,27 @@ fn read_again(given: &ServerArgs, running: &ServerArgs) -> Result<Permissions, F
         ("bind", now.bind != running.bind),
         ("max-clients", now.max_clients != running.max_clients),
     ];
-    now.common.note_later(&running.common, "server", &own);
+    now.common.note_later(&running.common, "server", &own, messages);
     Ok(permissions)
 }
 
-fn tell(output: Output, event: &ServerEvent) {
+/// The sums over the rules of a client.
+fn carried(rules: &[(String, RuleStats)]) -> String {
+    let sum = |value: fn(&RuleStats) -> u64| rules.iter().map(|(_, stats)| value(stats)).sum::<u64>();
+    let direction = |messages: u64, bytes: u64| format!("{} ({})", counted(messages, "message"), size(bytes));
+    format!(
+        "from the client: {}; to the client: {}, {} dropped, {} too late",
+        direction(
+            sum(|rule| rule.messages_received),
+            sum(|rule| rule.bytes_received)
+        ),
+        direction(sum(|rule| rule.messages_sent), sum(|rule| rule.bytes_sent)),
+        sum(|rule| rule.dropped),
+        sum(|rule| rule.abandoned),
+    )
+}
+
+fn tell(messages: &Messages, stops: bool, event: &ServerEvent) {
     match event {
         ServerEvent::Connected {
             remote,
@@ -228,12 +249,25 @@ fn tell(output: Output, event: &ServerEvent) {
             let record = json!({
                 "event": "connected", "remote": remote.to_string(), "rules": records, "encryption": facts,
             });
-            output.fact(text, &record);
+            messages.fact(text, &record);
         }
-        ServerEvent::Disconnected { remote, reason } => output.fact(
-            format!("{remote}: disconnected: {reason}"),
-            &json!({ "event": "disconnected", "remote": remote.to_string(), "reason": reason }),
-        ),
+        ServerEvent::Disconnected {
+            remote,
+            reason,
+            rules,
+        } => {
+            // The endpoint ends the associations, which then report that the peer did.
+            let reason = if stops { "this server stops" } else { reason };
+            let mut text = format!("{remote}: disconnected: {reason}");
+            if !rules.is_empty() {
+                text.push_str(&format!("\n  {}", carried(rules)));
+            }
+            let rules: Vec<_> = rules.iter().map(rule_record).collect();
+            messages.fact(
+                text,
+                &json!({ "event": "disconnected", "remote": remote.to_string(), "reason": reason, "rules": rules }),
+            );
+        }
         _ => {}
     }
 }

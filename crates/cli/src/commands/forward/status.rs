@@ -2,13 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use anabranch::{AssociationStats, PathState, PathStats};
 use anabranch_forward::{Client, RuleStats, Server};
 use serde_json::{Value, json};
 
+use super::messages::Messages;
+use super::totals::{Counts, Network, Totals};
 use crate::table::{Group, Table};
 use crate::units;
+
+/// The column of the table of paths with the sums of networks, which the server does not have.
+const IN_ALL: usize = 5;
 
 /// A client, as it sees itself or as its server does.
 #[derive(Clone, Debug)]
@@ -19,6 +25,8 @@ pub(super) struct ClientView {
     pub(super) association: Option<AssociationStats>,
     /// The interface of each local address, if paths come from it.
     pub(super) interfaces: BTreeMap<IpAddr, String>,
+    /// The networks of a client and their counters over the whole run; empty at the server.
+    pub(super) networks: Vec<Network>,
     pub(super) rules: Vec<(String, RuleStats)>,
 }
 
@@ -29,9 +37,9 @@ pub(super) struct Status {
 }
 
 impl Status {
-    pub(super) fn of_client(client: &Client) -> Self {
+    pub(super) fn of_client(client: &Client, totals: &Totals) -> Self {
         Self {
-            clients: vec![ClientView::of(client)],
+            clients: vec![ClientView::of(client, totals)],
         }
     }
 
@@ -40,6 +48,7 @@ impl Status {
             remote: client.remote.to_string(),
             association: Some(client.association),
             interfaces: BTreeMap::new(),
+            networks: Vec::new(),
             rules: client.rules,
         });
         Self {
@@ -78,6 +87,17 @@ pub(super) fn state_name(state: PathState) -> &'static str {
     }
 }
 
+/// Whether other networks have no route to this address: it is for private networks (RFC 1918, RFC 4193) or behind a translator (RFC 6598).
+fn is_private(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            let [first, second, ..] = address.octets();
+            address.is_private() || (first == 100 && second & 0xc0 == 64)
+        }
+        IpAddr::V6(address) => address.is_unique_local(),
+    }
+}
+
 /// Why a path is not used, in words.
 pub(super) fn remark(state: PathState) -> &'static str {
     match state {
@@ -86,6 +106,15 @@ pub(super) fn remark(state: PathState) -> &'static str {
         PathState::Inactive => "no answers",
         PathState::Unconfirmed => "no heartbeat was answered yet",
     }
+}
+
+pub(super) fn rule_record((name, stats): &(String, RuleStats)) -> Value {
+    json!({
+        "rule": name, "flows": stats.flows, "flows_opened": stats.flows_opened, "flows_refused": stats.flows_refused,
+        "messages_sent": stats.messages_sent, "bytes_sent": stats.bytes_sent,
+        "messages_received": stats.messages_received, "bytes_received": stats.bytes_received,
+        "dropped": stats.dropped, "abandoned": stats.abandoned,
+    })
 }
 
 /// The share of chunks that were lost on a path.
@@ -97,17 +126,34 @@ fn loss(path: &PathStats) -> f64 {
 }
 
 impl ClientView {
-    pub(super) fn of(client: &Client) -> Self {
+    pub(super) fn of(client: &Client, totals: &Totals) -> Self {
         let names = client.rules().into_iter().map(|rule| rule.to_string());
         let association = client.association();
         let paths = association.iter().flat_map(|association| &association.paths);
         let interface = |local: IpAddr| Some((local, client.interface(local)?));
-        Self {
+        let mut view = Self {
             remote: String::new(),
             interfaces: paths.filter_map(|path| interface(path.local?)).collect(),
             association,
+            networks: Vec::new(),
             rules: names.zip(client.stats()).collect(),
+        };
+        let mut present = BTreeMap::<_, BTreeMap<_, _>>::new();
+        for path in view.paths() {
+            let of_network = present.entry(view.network(path)).or_default();
+            of_network.insert((path.id, path.local), Counts::of(path));
         }
+        view.networks = totals.take(present, view.association.is_some(), Instant::now());
+        view
+    }
+
+    /// The name of a path's network: its interface, or its local address.
+    pub(super) fn network(&self, path: &PathStats) -> String {
+        let local = || {
+            path.local
+                .map_or_else(|| "any".to_owned(), |local| local.to_string())
+        };
+        self.interface(path).map_or_else(local, str::to_owned)
     }
 
     pub(super) fn paths(&self) -> &[PathStats] {
@@ -128,28 +174,39 @@ impl ClientView {
         }
     }
 
+    /// Why a path is not used, in words. The client's own address means nothing to a server if a translator is between them.
+    fn remark(&self, path: &PathStats) -> &'static str {
+        let is_of_server = !self.remote.is_empty();
+        let works = self.paths().iter().any(|path| path.state == PathState::Active);
+        if is_of_server && works && path.state == PathState::Unconfirmed && is_private(path.remote.ip()) {
+            return "the client's private address: normal behind a translator";
+        }
+        remark(path.state)
+    }
+
     fn to_json(&self) -> Value {
         let path = |path: &PathStats| {
             json!({
                 "interface": self.interface(path), "local": path.local.map(|local| local.to_string()), "remote": path.remote.to_string(),
-                "state": state_name(path.state), "remark": Some(remark(path.state)).filter(|remark| !remark.is_empty()), "srtt_ms": path.srtt.map(|rtt| rtt.as_secs_f64() * 1e3),
+                "state": state_name(path.state), "remark": Some(self.remark(path)).filter(|remark| !remark.is_empty()), "srtt_ms": path.srtt.map(|rtt| rtt.as_secs_f64() * 1e3),
                 "rate_bits_per_second": path.pacing_rate.map(|rate| rate * 8),
                 "bytes_sent": path.data_bytes_sent, "chunks_sent": path.data_chunks_sent,
                 "chunks_lost": path.chunks_lost, "chunks_retransmitted": path.chunks_retransmitted,
             })
         };
-        let rule = |(name, stats): &(String, RuleStats)| {
+        let network = |network: &Network| {
+            let counts = &network.counts;
             json!({
-                "rule": name, "flows": stats.flows, "flows_opened": stats.flows_opened, "flows_refused": stats.flows_refused,
-                "messages_sent": stats.messages_sent, "bytes_sent": stats.bytes_sent,
-                "messages_received": stats.messages_received, "bytes_received": stats.bytes_received,
-                "dropped": stats.dropped, "abandoned": stats.abandoned,
+                "network": network.name, "down_seconds": network.down_for.map(|time| time.as_secs_f64()),
+                "bytes_sent": counts.bytes_sent, "chunks_sent": counts.chunks_sent,
+                "chunks_lost": counts.chunks_lost, "chunks_retransmitted": counts.chunks_retransmitted,
             })
         };
         json!({
             "remote": Some(&self.remote).filter(|remote| !remote.is_empty()), "connected": self.association.is_some(),
             "paths": self.paths().iter().map(path).collect::<Vec<_>>(),
-            "rules": self.rules.iter().map(rule).collect::<Vec<_>>(),
+            "networks": self.networks.iter().map(network).collect::<Vec<_>>(),
+            "rules": self.rules.iter().map(rule_record).collect::<Vec<_>>(),
         })
     }
 
@@ -164,21 +221,12 @@ impl ClientView {
             ("", Some(_)) => String::new(),
             (remote, _) => format!("{remote}\n"),
         };
-        let columns = ["state", "RTT", "rate", "sent", "loss", "remark"];
-        let mut paths = Table::new("path", vec![group("", &columns)]);
-        for path in self.paths() {
-            paths.row(vec![
-                self.path_name(path),
-                state_name(path.state).to_owned(),
-                path.srtt.map_or_else(String::new, units::duration),
-                path.pacing_rate.map_or_else(String::new, |rate| {
-                    units::rate(rate, std::time::Duration::from_secs(1))
-                }),
-                units::size(path.data_bytes_sent),
-                format!("{:.1} %", loss(path) * 100.0),
-                remark(path.state).to_owned(),
-            ]);
+        let mut columns = vec!["state", "RTT", "rate", "sent", "in all", "loss", "remark"];
+        if self.networks.is_empty() {
+            columns.remove(IN_ALL - 1);
         }
+        let mut paths = Table::new("path", vec![group("", &columns)]);
+        self.path_rows().into_iter().for_each(|row| paths.row(row));
         let columns = [
             "flows", "sent", "bytes", "received", "bytes", "dropped", "too late", "refused",
         ];
@@ -196,36 +244,77 @@ impl ClientView {
                 stats.flows_refused.to_string(),
             ]);
         }
-        let paths = match self.paths() {
-            [] => String::new(),
+        let paths = match (self.paths(), self.networks.as_slice()) {
+            ([], []) => String::new(),
             _ => format!("{}\n\n", paths.render()),
         };
         format!("{head}{paths}{}", rules.render())
     }
+
+    /// The paths, and the networks without a path. The first path of a network has the sum of the network.
+    fn path_rows(&self) -> Vec<Vec<String>> {
+        let mut rows = Vec::new();
+        let mut rest: Vec<&Network> = self.networks.iter().collect();
+        for path in self.paths() {
+            let name = self.network(path);
+            let network = rest.iter().position(|network| network.name == name);
+            let network = network.map(|index| rest.remove(index));
+            rows.push(vec![
+                self.path_name(path),
+                state_name(path.state).to_owned(),
+                path.srtt.map_or_else(String::new, units::duration),
+                path.pacing_rate
+                    .map_or_else(String::new, |rate| units::rate(rate, Duration::from_secs(1))),
+                units::size(path.data_bytes_sent),
+                network.map_or_else(String::new, |network| units::size(network.counts.bytes_sent)),
+                format!("{:.1} %", loss(path) * 100.0),
+                self.remark(path).to_owned(),
+            ]);
+        }
+        if self.networks.is_empty() {
+            rows.iter_mut().for_each(|row| drop(row.remove(IN_ALL)));
+        }
+        for network in rest {
+            let (state, remark) = match network.down_for {
+                Some(time) => ("down", format!("for {:.0} s", time.as_secs_f64())),
+                None => ("", String::new()),
+            };
+            let sum = units::size(network.counts.bytes_sent);
+            let mut row = vec![String::new(); 8];
+            [row[0], row[1], row[IN_ALL], row[7]] = [network.name.clone(), state.to_owned(), sum, remark];
+            rows.push(row);
+        }
+        rows
+    }
 }
 
-/// Draws tables: on a terminal over the ones before, otherwise below them.
+/// Draws tables: on a terminal over the ones before, with the last messages, otherwise below them.
 #[derive(Debug)]
-pub(super) struct Screen {
-    is_terminal: bool,
+pub(super) struct Screen<'a> {
+    /// `None` without a terminal: there, nothing erases the messages.
+    messages: Option<&'a Messages>,
 }
 
-impl Screen {
-    pub(super) fn new(is_terminal: bool) -> Self {
-        Self { is_terminal }
+impl<'a> Screen<'a> {
+    pub(super) fn new(messages: Option<&'a Messages>) -> Self {
+        Self { messages }
     }
 
-    pub(super) fn draw(&mut self, status: &Status) -> String {
+    pub(super) fn draw(&self, status: &Status) -> String {
         // The sequences of ECMA-48: the cursor to the first line, and erase what follows.
         const OVER: &str = "\x1b[H\x1b[J";
-        let over = if self.is_terminal { OVER } else { "" };
-        format!("{over}{}\n", status.tables())
+        let tables = status.tables();
+        match self.messages {
+            Some(messages) => format!("{OVER}{tables}\n{}", messages.last()),
+            None => format!("{tables}\n"),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Output;
 
     #[test]
     fn a_client_without_association_has_its_rules() {
@@ -234,16 +323,35 @@ mod tests {
                 remote: String::new(),
                 association: None,
                 interfaces: BTreeMap::new(),
+                networks: vec![Network {
+                    name: "wifi".to_owned(),
+                    counts: Counts {
+                        bytes_sent: 2048,
+                        ..Counts::default()
+                    },
+                    down_for: Some(Duration::from_secs(7)),
+                }],
                 rules: vec![("udp 127.0.0.1:5000=h:1".to_owned(), RuleStats::default())],
             }],
         };
-        let drawn = Screen::new(false).draw(&status);
-        assert!(drawn.starts_with("not connected\nrule"), "{drawn}");
+        let drawn = Screen::new(None).draw(&status);
+        assert!(drawn.starts_with("not connected\npath"), "{drawn}");
+        let down = drawn.lines().find(|line| line.starts_with("wifi")).unwrap();
+        let cells: Vec<&str> = down.split_whitespace().collect();
+        assert_eq!(cells, ["wifi", "down", "2.0", "KiB", "for", "7", "s"], "{drawn}");
+        assert_eq!(status.to_json()["clients"][0]["networks"][0]["bytes_sent"], 2048);
         assert!(drawn.contains("udp 127.0.0.1:5000=h:1"), "{drawn}");
-        let over = Screen::new(true).draw(&status);
-        assert!(over.ends_with(&drawn) && over.starts_with("\x1b[H"));
+        let messages = Messages::new(Output::Text);
+        let over = Screen::new(Some(&messages)).draw(&status);
+        assert_eq!(over, format!("\x1b[H\x1b[J{drawn}"));
+        messages.fact("page at http://127.0.0.1:1/", &json!({}));
+        let over = Screen::new(Some(&messages)).draw(&status);
+        assert!(
+            over.contains(&drawn) && over.ends_with("page at http://127.0.0.1:1/\n"),
+            "{over}"
+        );
         assert_eq!(status.to_json()["clients"][0]["connected"], false);
         let none = Status { clients: Vec::new() };
-        assert_eq!(Screen::new(false).draw(&none), "no client\n");
+        assert_eq!(Screen::new(None).draw(&none), "no client\n");
     }
 }

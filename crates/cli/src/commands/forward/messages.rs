@@ -1,0 +1,136 @@
+//! The lines between two reports. On a terminal a report erases them: the last lines are kept, and each report shows them again.
+
+use std::collections::VecDeque;
+use std::fmt::Display;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::output::{Output, note};
+use crate::units;
+
+/// The number of messages that are kept.
+const KEPT: usize = 5;
+
+/// Prints messages, and keeps the last ones. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Messages {
+    output: Output,
+    began: Instant,
+    kept: Arc<Mutex<Kept>>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// The texts, with the time since the command began.
+    last: VecDeque<(Duration, String)>,
+    /// Why there is no association, and when the next attempt begins.
+    disconnected: Option<(String, Instant)>,
+}
+
+impl Messages {
+    pub(super) fn new(output: Output) -> Self {
+        Self {
+            output,
+            began: Instant::now(),
+            kept: Arc::default(),
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, text: String) {
+        let mut kept = self.kept();
+        kept.last.push_back((self.began.elapsed(), text));
+        if kept.last.len() > KEPT {
+            kept.last.pop_front();
+        }
+    }
+
+    /// Prints a result.
+    pub(super) fn fact(&self, text: impl Display, record: &Value) {
+        let text = text.to_string();
+        self.output.fact(&text, record);
+        self.keep(text);
+    }
+
+    /// Prints a note to standard error.
+    pub(super) fn note(&self, text: impl Display) {
+        let text = text.to_string();
+        note(&text);
+        self.keep(text);
+    }
+
+    /// Prints why there is no association. Reports show the reason until [`Messages::connected`]. Attempts that fail alike are kept once, so
+    /// that they displace no other message.
+    pub(super) fn disconnected(&self, reason: &str, retry_in: Duration, record: &Value) {
+        let text = format!("not connected: {reason}");
+        let pause = units::duration(retry_in);
+        self.output
+            .fact(format!("{text}; the next attempt is in {pause}"), record);
+        let next = Instant::now() + retry_in;
+        let former = self.kept().disconnected.replace((text.clone(), next));
+        if former.is_none_or(|(former, _)| former != text) {
+            self.keep(text);
+        }
+    }
+
+    pub(super) fn connected(&self) {
+        self.kept().disconnected = None;
+    }
+
+    /// The last messages, the newest one at the end; empty if there is none.
+    pub(super) fn last(&self) -> String {
+        let kept = self.kept();
+        let mut lines = String::new();
+        if let Some((text, next)) = &kept.disconnected {
+            let wait = next.saturating_duration_since(Instant::now());
+            let attempt = match wait.is_zero() {
+                true => "trying now".to_owned(),
+                false => format!("next attempt in {:.1} s", wait.as_secs_f64()),
+            };
+            lines.push_str(&format!("\n{text}; {attempt}\n"));
+        }
+        if !kept.last.is_empty() {
+            lines.push_str("\nlast messages, with the seconds since the start:\n");
+        }
+        for (time, text) in &kept.last {
+            lines.push_str(&format!("{:>7.1}  {text}\n", time.as_secs_f64()));
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_last_messages_and_a_missing_association_are_kept() {
+        let messages = Messages::new(Output::Text);
+        assert_eq!(messages.last(), "");
+        for number in 0..=KEPT {
+            messages.fact(format!("message {number}"), &json!({}));
+        }
+        assert!(!messages.last().contains("message 0"), "{}", messages.last());
+        assert!(messages.last().contains("message 1"), "{}", messages.last());
+        // Of attempts that fail alike, one displaces a message.
+        for _ in 0..KEPT {
+            messages.disconnected("no answer", Duration::from_secs(10), &json!({}));
+        }
+        let last = messages.last();
+        assert!(
+            last.starts_with("\nnot connected: no answer; next attempt in "),
+            "{last}"
+        );
+        assert!(last.contains("message 2"), "{last}");
+        messages.connected();
+        assert!(!messages.last().contains("next attempt"), "{}", messages.last());
+        assert!(messages.last().ends_with("not connected: no answer\n"));
+    }
+}
