@@ -345,14 +345,14 @@ impl KeyManagement {
             return;
         }
         while !records.is_empty() {
-            let error = match handshake.tls.read_tls(&mut records) {
+            let (is_alert, error) = match handshake.tls.read_tls(&mut records) {
                 // TLS reads nothing after a close_notify of the peer.
                 Ok(0) => break,
                 Ok(_) => match handshake.tls.process_new_packets() {
                     Ok(_) => continue,
-                    Err(error) => in_words(&error),
+                    Err(error) => (matches!(error, rustls::Error::AlertReceived(_)), in_words(&error)),
                 },
-                Err(error) => error.to_string(),
+                Err(error) => (false, error.to_string()),
             };
             // The peer gave its rekeying up, and begins another one.
             let begins_again =
@@ -366,11 +366,7 @@ impl KeyManagement {
             self.flush();
             // Both endpoints may read this text, so it names their roles.
             let own = self.agreement.role;
-            let refuses = if error.starts_with("received fatal alert") {
-                own.other()
-            } else {
-                own
-            };
+            let refuses = if is_alert { own.other() } else { own };
             let (refuses, refused) = (name(refuses), name(refuses.other()));
             let why = format!("the {refuses} refused the {refused}: {error}");
             self.give_up(now, why.into());
