@@ -13,6 +13,9 @@ const MOST_ACK_DELAY: Duration = Duration::from_millis(200);
 /// The shortest probe timeout. With a shorter one the peer's own timers would decide.
 const LEAST_PROBE_TIMEOUT: Duration = Duration::from_millis(5);
 
+/// The most packets that may be lost together at the end of a burst. If more packets are unanswered, a path has rather failed.
+const LONGEST_TAIL: usize = 3;
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LossTimers {
     /// When T3-rtx expires, while it runs (§6.3.2).
@@ -97,16 +100,24 @@ impl LossTimers {
     /// When a tail loss probe is due (RFC 8985 §7.2): two RTTs after the last data was sent, and one RTT after the last acknowledgement
     /// (RFC 8985 waits two RTTs after that too). `None` before an RTT was measured, and if the next timer is T3-rtx. If T3-rtx would expire
     /// sooner, the only path of an association is probed then, and T3-rtx waits (RFC 8985 §7.2). With other paths T3-rtx expires, because
-    /// data would otherwise leave a failed path one RTO later. `one_packet`: no more is in flight.
-    pub(super) fn probe_timeout(&self, rtt: &Rtt, one_packet: bool, alone: bool) -> Option<Timestamp> {
+    /// data would otherwise leave a failed path one RTO later; also if more than a tail of packets is unanswered, and T3-rtx would expire before
+    /// the answer to the probe. `flight` and `packet`: the bytes in flight, and those of a full packet.
+    pub(super) fn probe_timeout(
+        &self,
+        rtt: &Rtt,
+        flight: usize,
+        packet: usize,
+        alone: bool,
+    ) -> Option<Timestamp> {
         let smoothed = rtt.smoothed()?;
         let mut wait = (smoothed * 2).max(LEAST_PROBE_TIMEOUT);
-        if one_packet {
+        if flight <= packet {
             wait += self.ack_delay();
         }
         let due = (self.probe_from + wait).max(self.answered_at + smoothed);
         let t3 = self.t3.filter(|_| !self.probed)?;
-        (alone || due < t3).then_some(due.min(t3))
+        let spare = || smoothed * u32::from(flight > LONGEST_TAIL * packet);
+        (alone || due + spare() < t3).then_some(due.min(t3))
     }
 
     /// How long the peer may delay the acknowledgement of a packet, as far as is known.

@@ -122,8 +122,8 @@ impl Path {
 
     /// When a tail loss probe is due ([`LossTimers::probe_timeout`]); `alone` if the association has no other path.
     pub(crate) fn probe_timeout(&self, alone: bool) -> Option<Timestamp> {
-        let one_packet = self.flight.bytes() <= self.pmtu.max_data();
-        self.timers.probe_timeout(&self.rtt, one_packet, alone)
+        let (flight, packet) = (self.flight.bytes(), self.pmtu.max_data());
+        self.timers.probe_timeout(&self.rtt, flight, packet, alone)
     }
 
     /// A probe was sent.

@@ -152,6 +152,55 @@ fn a_cut_in_the_middle_of_a_transfer() {
     }
 }
 
+/// A pair that knows the RTT of packets with data: so long that the probe timeout is below T3-rtx, and the answer to a probe would come after
+/// T3-rtx.
+fn pair_with_late_answers(seed: u64) -> Pair {
+    let mut pair = pair(seed, 2, |_| ());
+    for _ in 0..20 {
+        pair.send(Side::A, 0, vec![1; 1000]);
+        pair.run_ms(500);
+    }
+    pair.messages(Side::Z);
+    let path = path(&pair, 0);
+    let srtt = path.srtt.expect("it was measured");
+    assert!(2 * srtt < path.rto && path.rto < 3 * srtt, "{path:?}");
+    pair
+}
+
+// A → DATA, eight packets (path 0) → (cut); A: T3-rtx, path 0 is potentially failed, A → DATA (path 1) → Z
+/// RFC 8985 §7.3 has T3-rtx wait for the probe. If a whole window is unanswered, another path takes the data when T3-rtx expires.
+#[test]
+fn a_silent_window_does_not_wait_for_a_probe() {
+    let mut pair = pair_with_late_answers(9);
+    pair.cut(0, true);
+    let before = path(&pair, 0);
+    for _ in 0..8 {
+        pair.send(Side::A, 0, vec![1; 1000]);
+    }
+    let since = pair.now();
+    assert!(pair.run_to(since + SECOND, |pair| path(pair, 0).state == PotentiallyFailed));
+    let noticed = pair.now().saturating_duration_since(since);
+    assert!(noticed <= before.rto + 10 * MS, "{noticed:?}: {before:?}");
+    assert_eq!(pair.association(Side::A).counters().tail_loss_probes, 0);
+}
+
+// A → DATA, three packets (path 0) → (cut); path 0 works again; A → DATA (probe, path 0) → Z; A ← SACK ← Z
+/// The loss of a tail is no failure of the path.
+#[test]
+fn a_lost_tail_is_probed() {
+    let mut pair = pair_with_late_answers(10);
+    pair.cut(0, true);
+    for _ in 0..3 {
+        pair.send(Side::A, 0, vec![1; 1000]);
+    }
+    pair.run_ms(50);
+    pair.cut(0, false);
+    pair.run_for(SECOND);
+    assert_eq!(pair.messages(Side::Z).len(), 3);
+    assert_eq!(pair.association(Side::A).counters().tail_loss_probes, 1);
+    assert_eq!(path(&pair, 0).timeouts, 0);
+}
+
 // A → HEARTBEAT (path 1) → (cut)
 // A: an RTO later path 1 is potentially failed; A → HEARTBEAT (path 1) → (cut), every RTO
 /// §3.2 item 2: HEARTBEATs find that a path without data has failed, an RTO after one left.
