@@ -292,7 +292,10 @@ fn datagrams_and_connections_pass_and_are_counted() {
         }
     };
     assert_eq!(status["clients"][0]["rules"][0]["bytes_sent"], 4, "{status}");
-    assert_eq!(status["clients"][0]["paths"][0]["state"], "active", "{status}");
+    let path = &status["clients"][0]["paths"][0];
+    assert_eq!(path["state"], "active", "{status}");
+    // More than the bytes of the rules: each message has a header.
+    assert!(path["bytes_received"].as_u64().unwrap() > 5, "{status}");
     let answer = get(&metrics);
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert!(answer.contains("anabranch_forward_associations 1"), "{answer}");
@@ -588,6 +591,21 @@ fn paths_are_named_by_address_and_interface() {
     let labels = format!("path=\"127.0.0.1 – 127.0.0.1:{port}\",interface=\"lo\"");
     assert!(answer.contains(&labels), "{labels} is not in {answer}");
     hello_arrives(&listening, &target);
+}
+
+/// The loopback interface never has a default route, and the server is not there yet.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_missing_route_is_named_before_the_first_association() {
+    let absent = udp().1.rsplit_once(':').unwrap().1.to_owned();
+    let rule = "0=127.0.0.1:9";
+    let of_server = ["client", "127.0.0.1", "--udp-port", &absent, "--udp", rule];
+    let mut client = Side::start(&[&of_server[..], &["--path", "lo"]].concat());
+    let told = client.event("no-route");
+    assert_eq!(
+        (told["interface"].as_str(), told["server"].as_str()),
+        (Some("lo"), Some("127.0.0.1"))
+    );
 }
 
 /// A page at a side, and its URL.

@@ -188,6 +188,8 @@ pub struct PathStats {
     pub fast_recoveries: u64,
     /// Bytes of user data sent on this path, retransmissions included.
     pub data_bytes_sent: u64,
+    /// Bytes of user data that arrived on this path, retransmissions and copies included.
+    pub data_bytes_received: u64,
     /// DATA chunks sent on this path, retransmissions included.
     pub data_chunks_sent: u64,
     /// Retransmissions sent on this path, of chunks that this path or another path had lost.

@@ -196,6 +196,10 @@ impl Endpoint {
         Ok(self.endpoint.get()?.associations())
     }
 
+    fn failed_handshakes(&self) -> PyResult<u64> {
+        Ok(self.endpoint.get()?.failed_handshakes())
+    }
+
     /// The next association, or `None` once the endpoint is closed.
     fn accept(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let endpoint = self.endpoint.get()?.clone();

@@ -122,6 +122,7 @@ fn path<'py>(py: Python<'py>, value: &PathStats) -> PyResult<Bound<'py, PyDict>>
         timeouts,
         fast_recoveries,
         data_bytes_sent,
+        data_bytes_received,
         data_chunks_sent,
         chunks_retransmitted,
         chunks_lost,

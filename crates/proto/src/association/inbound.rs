@@ -286,10 +286,12 @@ impl Association {
         self.counters.data_chunks_received += 1;
         let (stream, tsn) = (fragment.stream, fragment.tsn);
         let whole = fragment.beginning && fragment.ending;
+        let came_by = self.paths.last_arrival;
+        let delivery = &mut self.paths.path_mut(came_by).delivery;
+        delivery.on_received(fragment.payload.len());
         let verdict = match carried {
             None => self.receiver.on_fragment(fragment),
             Some((transmission, policy)) => {
-                let came_by = self.paths.last_arrival;
                 self.receiver
                     .on_transmission(transmission, policy, came_by, fragment)
             }

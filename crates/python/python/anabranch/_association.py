@@ -444,6 +444,12 @@ class Endpoint(Incoming["Association"]):
         """The number of associations, including those in set-up or shutdown."""
         return self._native.associations()
 
+    @property
+    def failed_handshakes(self) -> int:
+        """The number of associations that peers began and that ended before their packets were encrypted, for example because this endpoint
+        does not accept the key of the peer. `accept` does not return them. 0 without encryption."""
+        return self._native.failed_handshakes()
+
     async def close(self) -> None:
         """Accepts no more associations, shuts all down gracefully, and waits until they have ended."""
         await finish(self._native.close())

@@ -221,6 +221,10 @@ fn data_takes_the_primary_path() {
     pair.send(Side::A, 0, vec![1; 100]);
     pair.run_for(SECOND);
     assert_eq!(sent(&pair), [100, 100]);
+    assert_eq!(
+        [0, 1].map(|index| path(&pair, Side::Z, index).data_bytes_received),
+        [100, 100]
+    );
 }
 
 // A → DATA (path 0) → (cut)

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use anabranch::{
@@ -176,6 +176,8 @@ struct Route {
     tls: TlsSettings,
     /// The files of the keys, the client's own first.
     keys: Vec<Vec<u8>>,
+    /// The address that the host's name led to first.
+    server: OnceLock<IpAddr>,
 }
 
 impl Route {
@@ -198,6 +200,7 @@ impl Route {
                 .chain(&args.peer)
                 .flat_map(std::fs::read)
                 .collect(),
+            server: OnceLock::new(),
         };
         Ok((route, encryption))
     }
@@ -258,6 +261,7 @@ impl Route {
         let first = addresses
             .first()
             .ok_or_else(|| format!("{} has no address", self.host))?;
+        let _ = self.server.set(first.ip());
         let any: IpAddr = match first {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -322,7 +326,12 @@ pub(super) async fn run(mut args: ClientArgs, interrupt: Interrupt) -> Result<()
         tokio::select! {
             () = client.run(|| current().connect()) => {}
             () = reloading => {}
-            () = networks::tell(&messages, || current().interfaces(), || ClientView::of(&client, &totals)) => {}
+            () = networks::tell(
+                &messages,
+                || current().interfaces(),
+                || current().server.get().copied(),
+                || ClientView::of(&client, &totals),
+            ) => {}
         }
     };
     args.common.watch(status, serving, &messages, &interrupt).await

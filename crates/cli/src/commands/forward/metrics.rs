@@ -50,7 +50,7 @@ const RULES: [RuleMetric; 8] = [
 /// The values of a path: name, type, meaning, value.
 type PathMetric = (&'static str, &'static str, &'static str, fn(&PathStats) -> f64);
 
-const PATHS: [PathMetric; 5] = [
+const PATHS: [PathMetric; 6] = [
     ("path_active", "gauge", "Whether the path is active", |path| {
         f64::from(u8::from(path.state == PathState::Active))
     }),
@@ -62,6 +62,12 @@ const PATHS: [PathMetric; 5] = [
         "gauge",
         "Bytes of user data sent on the path, retransmissions included",
         |path| path.data_bytes_sent as f64,
+    ),
+    (
+        "path_bytes_received",
+        "gauge",
+        "Bytes of user data that arrived on the path, retransmissions included",
+        |path| path.data_bytes_received as f64,
     ),
     (
         "path_chunks_sent",
@@ -77,11 +83,16 @@ const PATHS: [PathMetric; 5] = [
 /// The counters of a network, an interface or an address of the client, over the whole run: name, meaning, value.
 type NetworkMetric = (&'static str, &'static str, fn(&Network) -> u64);
 
-const NETWORKS: [NetworkMetric; 3] = [
+const NETWORKS: [NetworkMetric; 4] = [
     (
         "network_bytes_sent_total",
         "Bytes of user data sent on all paths of the network, retransmissions included",
         |network| network.counts.bytes_sent,
+    ),
+    (
+        "network_bytes_received_total",
+        "Bytes of user data that arrived on all paths of the network, retransmissions included",
+        |network| network.counts.bytes_received,
     ),
     (
         "network_chunks_sent_total",

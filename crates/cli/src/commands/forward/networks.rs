@@ -19,10 +19,12 @@ const ROUTES: Duration = Duration::from_secs(2);
 /// The states of the paths by their names.
 type Paths = BTreeMap<String, PathState>;
 
-/// Prints a line for each path that comes or goes, and for each of these interfaces that is up, but has no route to the server.
+/// Prints a line for each path that comes or goes, and for each of these interfaces that is up, but has no route to the server. `server` is its
+/// address before the first association, once its name was resolved.
 pub(super) async fn tell(
     messages: &Messages,
     interfaces: impl Fn() -> Vec<String>,
+    server: impl Fn() -> Option<IpAddr>,
     view: impl Fn() -> ClientView,
 ) {
     let mut before = Paths::new();
@@ -31,7 +33,7 @@ pub(super) async fn tell(
     loop {
         looks.tick().await;
         let view = view();
-        for (text, record) in routes.missing(&interfaces(), &view) {
+        for (text, record) in routes.missing(&interfaces(), server(), &view) {
             messages.fact(text, &record);
         }
         if view.association.is_none() {
@@ -59,9 +61,14 @@ struct Routes {
 
 impl Routes {
     /// A line and its record for each interface that has had an address, but no route, for a while; once until this changes.
-    fn missing(&mut self, interfaces: &[String], view: &ClientView) -> Vec<(String, Value)> {
+    fn missing(
+        &mut self,
+        interfaces: &[String],
+        server: Option<IpAddr>,
+        view: &ClientView,
+    ) -> Vec<(String, Value)> {
         let first = view.paths().first();
-        self.server = first.map(|path| path.remote.ip()).or(self.server);
+        self.server = first.map(|path| path.remote.ip()).or(self.server).or(server);
         let Some(server) = self.server else {
             return Vec::new();
         };
@@ -103,7 +110,7 @@ fn lacks_route(interface: &str, server: IpAddr) -> bool {
 fn no_route(interface: &str, server: IpAddr) -> (String, Value) {
     let version = if server.is_ipv6() { "-6 " } else { "" };
     let text = format!(
-        "{interface} is up, but does not reach {server}, and has no default route: add one, as with \
+        "{interface} is up, but does not reach {server}, and has no default route: unless the server is in the same network, add one, as with \
          `ip {version}route add default via GATEWAY dev {interface} metric 100`"
     );
     let record = json!({ "event": "no-route", "interface": interface, "server": server.to_string() });

@@ -13,9 +13,6 @@ use super::totals::{Counts, Network, Totals};
 use crate::table::{Group, Table};
 use crate::units;
 
-/// The column of the table of paths with the sums of networks, which the server does not have.
-const IN_ALL: usize = 5;
-
 /// A client, as it sees itself or as its server does.
 #[derive(Clone, Debug)]
 pub(super) struct ClientView {
@@ -117,12 +114,10 @@ pub(super) fn rule_record((name, stats): &(String, RuleStats)) -> Value {
     })
 }
 
-/// The share of chunks that were lost on a path.
-fn loss(path: &PathStats) -> f64 {
-    match path.data_chunks_sent {
-        0 => 0.0,
-        sent => path.chunks_lost as f64 / sent as f64,
-    }
+/// A rule in the table: its protocol, and where it listens. No other rule listens there.
+fn short_rule(name: &str) -> String {
+    let (place, _) = name.split_once('=').unwrap_or((name, ""));
+    place.replace(" 127.0.0.1:", " ")
 }
 
 impl ClientView {
@@ -190,7 +185,7 @@ impl ClientView {
                 "interface": self.interface(path), "local": path.local.map(|local| local.to_string()), "remote": path.remote.to_string(),
                 "state": state_name(path.state), "remark": Some(self.remark(path)).filter(|remark| !remark.is_empty()), "srtt_ms": path.srtt.map(|rtt| rtt.as_secs_f64() * 1e3),
                 "rate_bits_per_second": path.pacing_rate.map(|rate| rate * 8),
-                "bytes_sent": path.data_bytes_sent, "chunks_sent": path.data_chunks_sent,
+                "bytes_sent": path.data_bytes_sent, "bytes_received": path.data_bytes_received, "chunks_sent": path.data_chunks_sent,
                 "chunks_lost": path.chunks_lost, "chunks_retransmitted": path.chunks_retransmitted,
             })
         };
@@ -198,7 +193,7 @@ impl ClientView {
             let counts = &network.counts;
             json!({
                 "network": network.name, "down_seconds": network.down_for.map(|time| time.as_secs_f64()),
-                "bytes_sent": counts.bytes_sent, "chunks_sent": counts.chunks_sent,
+                "bytes_sent": counts.bytes_sent, "bytes_received": counts.bytes_received, "chunks_sent": counts.chunks_sent,
                 "chunks_lost": counts.chunks_lost, "chunks_retransmitted": counts.chunks_retransmitted,
             })
         };
@@ -221,19 +216,16 @@ impl ClientView {
             ("", Some(_)) => String::new(),
             (remote, _) => format!("{remote}\n"),
         };
-        let mut columns = vec!["state", "RTT", "rate", "sent", "in all", "loss", "remark"];
-        if self.networks.is_empty() {
-            columns.remove(IN_ALL - 1);
-        }
+        let columns = ["state", "RTT", "rate", "sent", "received", "loss", "remark"];
         let mut paths = Table::new("path", vec![group("", &columns)]);
         self.path_rows().into_iter().for_each(|row| paths.row(row));
         let columns = [
-            "flows", "sent", "bytes", "received", "bytes", "dropped", "too late", "refused",
+            "flows", "sent", "bytes", "received", "bytes", "dropped", "late", "refused",
         ];
         let mut rules = Table::new("rule", vec![group("", &columns)]);
         for (name, stats) in &self.rules {
             rules.row(vec![
-                name.clone(),
+                short_rule(name),
                 stats.flows.to_string(),
                 stats.messages_sent.to_string(),
                 units::size(stats.bytes_sent),
@@ -251,41 +243,78 @@ impl ClientView {
         format!("{head}{paths}{}", rules.render())
     }
 
-    /// The paths, and the networks without a path. The first path of a network has the sum of the network.
+    /// The name of a path in the table. A client's network has one path as a rule, and each path of a server leads to another address.
+    fn short_name(&self, path: &PathStats) -> String {
+        let short = |path: &PathStats| match self.remote.is_empty() {
+            true => self.network(path),
+            false => path.remote.to_string(),
+        };
+        let name = short(path);
+        match self.paths().iter().filter(|other| short(other) == name).count() {
+            1 => name,
+            _ => self.path_name(path),
+        }
+    }
+
+    /// The paths, and the networks without a path. At a client, the first path of a network has the counters of the network.
     fn path_rows(&self) -> Vec<Vec<String>> {
         let mut rows = Vec::new();
         let mut rest: Vec<&Network> = self.networks.iter().collect();
         for path in self.paths() {
             let name = self.network(path);
             let network = rest.iter().position(|network| network.name == name);
-            let network = network.map(|index| rest.remove(index));
-            rows.push(vec![
-                self.path_name(path),
-                state_name(path.state).to_owned(),
-                path.srtt.map_or_else(String::new, units::duration),
-                path.pacing_rate
-                    .map_or_else(String::new, |rate| units::rate(rate, Duration::from_secs(1))),
-                units::size(path.data_bytes_sent),
-                network.map_or_else(String::new, |network| units::size(network.counts.bytes_sent)),
-                format!("{:.1} %", loss(path) * 100.0),
+            let counts = match network {
+                Some(index) => Some(rest.remove(index).counts),
+                None if self.networks.is_empty() => Some(Counts::of(path)),
+                None => None,
+            };
+            let rate = path
+                .pacing_rate
+                .map(|rate| units::rate(rate, Duration::from_secs(1)));
+            rows.push(row(
+                self.short_name(path),
+                state_name(path.state),
+                [
+                    path.srtt.map_or_else(String::new, units::duration),
+                    rate.unwrap_or_default(),
+                ],
+                counts.as_ref(),
                 self.remark(path).to_owned(),
-            ]);
-        }
-        if self.networks.is_empty() {
-            rows.iter_mut().for_each(|row| drop(row.remove(IN_ALL)));
+            ));
         }
         for network in rest {
             let (state, remark) = match network.down_for {
                 Some(time) => ("down", format!("for {:.0} s", time.as_secs_f64())),
                 None => ("", String::new()),
             };
-            let sum = units::size(network.counts.bytes_sent);
-            let mut row = vec![String::new(); 8];
-            [row[0], row[1], row[IN_ALL], row[7]] = [network.name.clone(), state.to_owned(), sum, remark];
-            rows.push(row);
+            let none = [String::new(), String::new()];
+            rows.push(row(
+                network.name.clone(),
+                state,
+                none,
+                Some(&network.counts),
+                remark,
+            ));
         }
         rows
     }
+}
+
+/// A row of the table of paths: `now` are the RTT and the rate.
+fn row(name: String, state: &str, now: [String; 2], counts: Option<&Counts>, remark: String) -> Vec<String> {
+    let counted = counts.map(|counts| {
+        let loss = format!("{:.1} %", counts.loss() * 100.0);
+        [
+            units::size(counts.bytes_sent),
+            units::size(counts.bytes_received),
+            loss,
+        ]
+    });
+    let mut row = vec![name, state.to_owned()];
+    row.extend(now);
+    row.extend(counted.unwrap_or_default());
+    row.push(remark);
+    row
 }
 
 /// Draws tables: on a terminal over the ones before, with the last messages, otherwise below them.
@@ -327,6 +356,9 @@ mod tests {
                     name: "wifi".to_owned(),
                     counts: Counts {
                         bytes_sent: 2048,
+                        bytes_received: 3072,
+                        chunks_sent: 4,
+                        chunks_lost: 1,
                         ..Counts::default()
                     },
                     down_for: Some(Duration::from_secs(7)),
@@ -338,9 +370,16 @@ mod tests {
         assert!(drawn.starts_with("not connected\npath"), "{drawn}");
         let down = drawn.lines().find(|line| line.starts_with("wifi")).unwrap();
         let cells: Vec<&str> = down.split_whitespace().collect();
-        assert_eq!(cells, ["wifi", "down", "2.0", "KiB", "for", "7", "s"], "{drawn}");
+        let expected = [
+            "wifi", "down", "2.0", "KiB", "3.0", "KiB", "25.0", "%", "for", "7", "s",
+        ];
+        assert_eq!(cells, expected, "{drawn}");
         assert_eq!(status.to_json()["clients"][0]["networks"][0]["bytes_sent"], 2048);
-        assert!(drawn.contains("udp 127.0.0.1:5000=h:1"), "{drawn}");
+        assert!(drawn.contains("\nudp 5000  "), "{drawn}");
+        assert_eq!(
+            short_rule("tcp unix:/run/a.sock=h:1,class=1"),
+            "tcp unix:/run/a.sock"
+        );
         let messages = Messages::new(Output::Text);
         let over = Screen::new(Some(&messages)).draw(&status);
         assert_eq!(over, format!("\x1b[H\x1b[J{drawn}"));

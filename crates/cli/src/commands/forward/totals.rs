@@ -16,6 +16,7 @@ const OTHERS: &str = "other networks";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) bytes_sent: u64,
+    pub(super) bytes_received: u64,
     pub(super) chunks_sent: u64,
     pub(super) chunks_lost: u64,
     pub(super) chunks_retransmitted: u64,
@@ -25,14 +26,24 @@ impl Counts {
     pub(super) fn of(path: &PathStats) -> Self {
         Self {
             bytes_sent: path.data_bytes_sent,
+            bytes_received: path.data_bytes_received,
             chunks_sent: path.data_chunks_sent,
             chunks_lost: path.chunks_lost,
             chunks_retransmitted: path.chunks_retransmitted,
         }
     }
 
+    /// The share of chunks that were lost.
+    pub(super) fn loss(&self) -> f64 {
+        match self.chunks_sent {
+            0 => 0.0,
+            sent => self.chunks_lost as f64 / sent as f64,
+        }
+    }
+
     fn add(&mut self, other: Self) {
         self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
         self.chunks_sent += other.chunks_sent;
         self.chunks_lost += other.chunks_lost;
         self.chunks_retransmitted += other.chunks_retransmitted;
@@ -63,7 +74,10 @@ impl Paths {
         for (key, before) in std::mem::replace(&mut self.present, present) {
             // A path of another association begins with smaller counters.
             let now = self.present.get(&key);
-            if now.is_none_or(|now| now.chunks_sent < before.chunks_sent) {
+            let is_another = |now: &Counts| {
+                now.chunks_sent < before.chunks_sent || now.bytes_received < before.bytes_received
+            };
+            if now.is_none_or(is_another) {
                 self.ended.add(before);
             }
         }
@@ -135,6 +149,7 @@ mod tests {
         let path = |&(name, sent): &(&str, u64)| {
             let counts = Counts {
                 bytes_sent: sent * 100,
+                bytes_received: sent * 10,
                 chunks_sent: sent,
                 ..Counts::default()
             };
@@ -160,7 +175,10 @@ mod tests {
         assert_eq!(down[1].down_for, Some(2 * second));
         let back = totals.take(paths(&[("lte", 6), ("wifi", 1)]), true, start + 4 * second);
         assert_eq!((sent(&back), back[1].down_for), (vec![6, 8], None));
-        assert_eq!(back[1].counts.bytes_sent, 800);
+        assert_eq!(
+            (back[1].counts.bytes_sent, back[1].counts.bytes_received),
+            (800, 80)
+        );
         // Another association, seen after a look without one and at once.
         totals.take(paths(&[]), false, start + 5 * second);
         let lost = totals.take(paths(&[("lte", 2), ("wifi", 3)]), true, start + 6 * second);

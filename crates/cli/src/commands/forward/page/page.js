@@ -160,7 +160,8 @@ function showPaths(curves, now) {
     const { path, number } = curve, { bytes, rate, loss } = sums[index];
     return [
       `${number}: ${pathName(path)}`, path.state, orDash(rate, bitRate), all ? percent(bytes / all) : '–', orDash(path.srtt_ms, delay),
-      orDash(loss, percent), orDash(path.rate_bits_per_second, bitRate), size(path.bytes_sent), count(path.chunks_retransmitted), path.remark ?? '',
+      orDash(loss, percent), orDash(path.rate_bits_per_second, bitRate), size(path.bytes_sent),
+      size(path.bytes_received), count(path.chunks_retransmitted), path.remark ?? '',
     ];
   }));
   curves.forEach((curve, index) => {
