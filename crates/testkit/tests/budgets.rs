@@ -13,10 +13,17 @@ use files::{crate_folder, read};
 /// The compiler that made the numbers; others lay code out differently.
 const MADE_BY: &str = "# made by: ";
 
+/// The programs that do the work: examples of this package. The first word of a line chooses one of them; the first one does the rest.
+const PROGRAMS: [&str; 3] = ["instructions", "driver_instructions", "path_instructions"];
+/// The words that choose a program.
+const WORDS: [&str; 3] = ["", "driver ", "path "];
+
 /// A line of `budgets.txt`.
 #[derive(Debug)]
 struct Budget {
-    /// The arguments of the example `instructions`, without the count.
+    /// The program that does the work: an index of [`PROGRAMS`].
+    program: usize,
+    /// Its arguments, without the count.
     work: String,
     /// Units of work in the short and in the long run.
     counts: [u64; 2],
@@ -34,8 +41,11 @@ fn budgets(text: &str) -> Vec<Budget> {
             panic!("not a line with work, two counts and a budget: {line}");
         };
         let number = |text: &str| text.replace(',', "").parse().expect("a number");
+        let program = WORDS.iter().rposition(|word| work.starts_with(word));
+        let program = program.expect("every line starts with nothing");
         Budget {
-            work: (*work).to_owned(),
+            program,
+            work: work[WORDS[program].len()..].to_owned(),
             counts: [number(short), number(long)],
             most: number(most),
         }
@@ -43,20 +53,24 @@ fn budgets(text: &str) -> Vec<Budget> {
     lines.map(budget).collect()
 }
 
-/// Builds the program whose instructions are counted, as fast as programs are measured.
-fn program() -> PathBuf {
+/// Builds the programs whose instructions are counted, as fast as programs are measured.
+fn programs() -> [PathBuf; 3] {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("budgets");
     let build = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--locked", "--profile", "dist"])
-        .args(["--package", "anabranch-testkit", "--example", "instructions"])
+        .args(["--package", "anabranch-testkit"])
+        .args(PROGRAMS.map(|example| format!("--example={example}")))
         .arg("--target-dir")
         .arg(&target)
         .current_dir(crate_folder())
         // An incremental build has other units of code, and other costs.
         .env("CARGO_INCREMENTAL", "0")
         .status();
-    assert!(build.is_ok_and(|status| status.success()), "the example is built");
-    target.join("dist/examples/instructions")
+    assert!(
+        build.is_ok_and(|status| status.success()),
+        "the examples are built"
+    );
+    PROGRAMS.map(|example| target.join("dist/examples").join(example))
 }
 
 /// Instructions of the program with this much work.
@@ -97,13 +111,20 @@ fn no_work_is_dearer_than_its_budget() {
     } else {
         (10, 100)
     };
-    let program = program();
+    let programs = programs();
     let budgets = budgets(&text);
-    assert!(budgets.len() >= 9, "{budgets:?}");
+    assert!(budgets.len() >= 14, "{budgets:?}");
     let (mut table, mut wrong) = (String::new(), false);
-    for Budget { work, counts, most } in budgets {
+    for Budget {
+        program,
+        work,
+        counts,
+        most,
+    } in budgets
+    {
         let [short, long] = counts;
-        let spent = count(&program, &work, long) - count(&program, &work, short);
+        let spent = count(&programs[program], &work, long) - count(&programs[program], &work, short);
+        let work = WORDS[program].to_owned() + &work;
         let each = spent / (long - short);
         assert!(each > 100, "{work}: something was counted");
         let off = each * 100 > most * (100 + above) || each * 100 < most * (100 - below);

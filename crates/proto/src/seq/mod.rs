@@ -4,10 +4,12 @@
 //! an *extended TSN* does not wrap, so it is compared, subtracted and kept in sets like any other number.
 
 mod runs;
+mod walk;
 
 use anabranch_wire::{Psn, Tsn};
 
 pub(crate) use runs::{Run, Runs, difference, union};
+pub(crate) use walk::Walk;
 
 /// A TSN counted without wrapping: its low 32 bits are the TSN.
 pub(crate) type ExtendedTsn = u64;

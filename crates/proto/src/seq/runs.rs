@@ -4,6 +4,7 @@
 //! the numbers of runs that it changes or returns.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Range;
 
 /// Consecutive numbers, first and last included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,11 @@ impl Runs {
     pub(crate) fn run_of(&self, number: u64) -> Option<Run> {
         let (&first, &last) = self.by_first.range(..=number).next_back()?;
         (number <= last).then_some(Run { first, last })
+    }
+
+    /// The first and the last number of each run that begins at `number` or later.
+    pub(super) fn from(&self, number: u64) -> Range<'_, u64, u64> {
+        self.by_first.range(number..)
     }
 
     pub(crate) fn contains(&self, number: u64) -> bool {

@@ -3,7 +3,7 @@
 
 use anabranch_wire::StreamId;
 
-use super::acknowledged::runs_above;
+use super::acknowledged::listed;
 use super::suspects::suspect;
 use super::{AckOutcome, Chunk, ChunkState, Judge, Outstanding};
 use crate::config::DiscardReduction;
@@ -11,7 +11,7 @@ use crate::message::Fragment;
 use crate::message::MessageId;
 use crate::path::{Flight, PathId, Paths, Sending};
 use crate::recovery::ack_report::AckReport;
-use crate::seq::Run;
+use crate::seq::{Run, Walk};
 use crate::time::Timestamp;
 use crate::trace_event::LossRule;
 
@@ -233,15 +233,10 @@ impl Outstanding {
         if self.non_renegable.is_empty() {
             return false;
         }
-        let left_out = |first, last| self.non_renegable.present(Run { first, last }).next().is_some();
-        let lists = [report.renegable, report.nonrenegable];
-        let mut listed: Vec<Run> = lists
-            .into_iter()
-            .flat_map(|list| runs_above(cumulative, list))
-            .collect();
-        listed.sort_unstable_by_key(|run| run.first);
+        let mut non_renegable = Walk::new(&self.non_renegable);
+        let mut left_out = |first, last| non_renegable.has_any(Run { first, last });
         let mut next = cumulative + 1;
-        for run in listed {
+        for run in listed(cumulative, report) {
             if run.first > next && left_out(next, run.first - 1) {
                 return true;
             }

@@ -14,7 +14,7 @@ use crate::recovery::identity::Identity;
 use crate::recovery::outstanding::outcome::Answer;
 use crate::recovery::tail::Tail;
 use crate::recovery::undo::Undo;
-use crate::seq::Run;
+use crate::seq::{Run, Walk};
 use crate::time::Timestamp;
 use crate::trace_event::TraceKind;
 
@@ -163,14 +163,9 @@ impl Outstanding {
         if !may_be || cumulative + 1 != self.base || paths.payload_in_flight() == 0 {
             return false;
         }
-        let listed = || {
-            [report.renegable, report.nonrenegable]
-                .into_iter()
-                .flat_map(|list| runs_above(cumulative, list))
-        };
-        let says: u64 = listed().map(Run::len).sum();
-        let news = |run: Run| self.acked.missing(run).next().is_some();
-        says < self.acked.len() && !listed().any(news)
+        let says: u64 = listed(cumulative, report).map(Run::len).sum();
+        let mut known = Walk::new(&self.acked);
+        says < self.acked.len() && listed(cumulative, report).all(|run| known.has_all(run))
     }
 
     /// Removes the chunks that are cumulatively acknowledged; returns the highest newly acknowledged one.
@@ -248,17 +243,21 @@ impl Outstanding {
         outcome: &mut AckOutcome,
     ) -> Option<u64> {
         let mut highest = None;
-        for run in runs_above(cumulative, report.renegable) {
+        let mut known = Walk::new(&self.acked);
+        let renegable = runs_above(cumulative, report.renegable).filter(|run| !known.has_all(*run));
+        for run in renegable.collect::<Vec<_>>() {
             highest = highest.max(self.on_block(run, paths, outcome));
         }
-        for run in runs_above(cumulative, report.nonrenegable) {
+        let mut known = Walk::new(&self.non_renegable);
+        let kept = runs_above(cumulative, report.nonrenegable).filter(|run| !known.has_all(*run));
+        for run in kept.collect::<Vec<_>>() {
             highest = highest.max(self.on_block(run, paths, outcome));
             self.keep_non_renegable(run, outcome);
         }
         highest
     }
 
-    /// Notes one gap ack block. The cost is the number of its chunks that are new.
+    /// Notes a gap ack block with news. The cost is the number of its chunks that are new.
     fn on_block(&mut self, block: Run, paths: &mut Paths, outcome: &mut AckOutcome) -> Option<u64> {
         let (mut highest, mut any) = (None, false);
         for run in self.acked.missing(block) {
@@ -314,13 +313,16 @@ impl Outstanding {
         let due = self.reneged_at.is_none_or(|at| now >= at + RENEGE_INTERVAL);
         let end = listed_to.filter(|_| due).unwrap_or(self.base);
         let mut back = Vec::new();
+        let mut listed_before = Walk::new(&self.renegable);
         let mut first = self.base;
         for run in runs_above(cumulative, report.renegable).take_while(|run| run.first <= end) {
             let gap = Run {
                 first,
                 last: run.first - 1,
             };
-            back.extend(self.renegable.present(gap));
+            if listed_before.has_any(gap) {
+                back.extend(self.renegable.present(gap));
+            }
             first = run.last + 1;
         }
         back.extend(self.renegable.present(Run { first, last: end }));
@@ -528,5 +530,16 @@ pub(super) fn runs_above(cumulative: u64, blocks: &[GapAckBlock]) -> impl Iterat
     blocks.iter().map(move |block| Run {
         first: cumulative + u64::from(block.start),
         last: cumulative + u64::from(block.end),
+    })
+}
+
+/// The runs of both lists in ascending order.
+pub(super) fn listed(cumulative: u64, report: &AckReport<'_>) -> impl Iterator<Item = Run> {
+    let lists = [report.renegable, report.nonrenegable];
+    let [mut one, mut other] = lists.map(|list| runs_above(cumulative, list).peekable());
+    core::iter::from_fn(move || match (one.peek(), other.peek()) {
+        (Some(first), Some(second)) if second.first < first.first => other.next(),
+        (Some(_), _) => one.next(),
+        (None, _) => other.next(),
     })
 }
