@@ -22,6 +22,28 @@ impl Paths {
         }
     }
 
+    /// No answer to an INIT arrived: the next one leaves from the next of these addresses of this host, because the network of this one may not
+    /// work. Without a choice of addresses the operating system chooses, and nothing changes.
+    pub(crate) fn try_other_local_address(&mut self, listed: &[IpAddr]) {
+        let route = &mut self.path_mut(PathId(0)).route;
+        let Some(local) = route.local else { return };
+        let alike = listed.iter().filter(|one| one.is_ipv4() == local.is_ipv4());
+        let mut after = alike.cycle().take(2 * listed.len());
+        if after.any(|one| *one == local) {
+            route.local = after.next().copied().or(route.local);
+        }
+    }
+
+    /// An INIT ACK arrived at this of the addresses from which INITs left: the COOKIE ECHO leaves from there too, because the peer's cookie is
+    /// for it.
+    pub(crate) fn answered_at(&mut self, inbound: &Inbound, listed: &[IpAddr]) {
+        let route = &mut self.path_mut(PathId(0)).route;
+        let at = inbound.local.filter(|local| listed.contains(local));
+        if route.local.is_some() {
+            route.local = at.or(route.local);
+        }
+    }
+
     /// Adds a path for each further address of the peer (§5.1.2 C) that some local address can be used with; returns the addresses of
     /// the new paths.
     pub(crate) fn add_peer_addresses(

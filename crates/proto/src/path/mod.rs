@@ -2,6 +2,7 @@
 //! (`failure`, §8.2), heartbeat (§8.3), path MTU (`pmtu`, §7.3) and congestion controller (§7.2). `selection` chooses the path of a
 //! packet (§6.4), `multipath` that of a packet when several paths are used at once.
 
+mod arrival;
 mod candidate_port;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod controller_model;
@@ -193,15 +194,6 @@ impl Path {
     pub(crate) fn needs_ack_at_once(&self, persistence: Persistence) -> bool {
         let one_packet = || self.control.window() <= self.pmtu.max_data();
         self.timers.single_packet || (persistence.is_partial() && one_packet())
-    }
-
-    /// When `bytes` more would have arrived at the receiver, at the earliest: the path's queue, which holds what is in flight beyond one
-    /// bandwidth-delay product, and the bytes leave at the highest rate that the path has carried lately. `None` if that is not known.
-    pub(crate) fn arrival(&self, now: Timestamp, bytes: usize) -> Option<Timestamp> {
-        let (rate, round_trip) = (self.control.known_rate()?, self.rtt.min()?);
-        let queued = (self.flight.bytes() as f64 - rate * round_trip.as_secs_f64()).max(0.0);
-        let wait = Duration::try_from_secs_f64((queued + bytes as f64) / rate).unwrap_or(Duration::MAX);
-        Some(now + wait + round_trip / 2)
     }
 
     /// Bytes that the congestion window sends in this time; unlimited before the first RTT measurement.

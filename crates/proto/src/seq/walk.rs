@@ -61,24 +61,34 @@ impl<'a> Walk<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use proptest::collection::{btree_map, btree_set};
     use proptest::prelude::*;
+    use proptest::test_runner::TestRunner;
 
     use super::*;
 
-    proptest! {
-        #[test]
-        fn agrees_with_searches(
-            numbers in proptest::collection::btree_set(0..200_u64, 0..120),
-            questions in proptest::collection::btree_map(0..220_u64, 0..30_u64, 0..80),
-        ) {
+    #[test]
+    fn agrees_with_searches() {
+        let numbers = btree_set(0..200_u64, 0..120);
+        let questions = btree_map(0..220_u64, 0..30_u64, 0..80);
+        let agree = |(numbers, questions): (_, _)| {
             let mut runs = Runs::default();
-            numbers.iter().for_each(|number| runs.insert(Run::of(*number)));
+            BTreeSet::into_iter(numbers).for_each(|number| runs.insert(Run::of(number)));
             let (mut all, mut any) = (Walk::new(&runs), Walk::new(&runs));
-            for (first, more) in questions {
-                let run = Run { first, last: first + more };
+            for (first, more) in BTreeMap::into_iter(questions) {
+                let run = Run {
+                    first,
+                    last: first + more,
+                };
                 prop_assert_eq!(all.has_all(run), runs.missing(run).next().is_none(), "{:?}", run);
                 prop_assert_eq!(any.has_any(run), runs.present(run).next().is_some(), "{:?}", run);
             }
-        }
+            Ok(())
+        };
+        TestRunner::default()
+            .run(&(numbers, questions), agree)
+            .expect("they agree");
     }
 }

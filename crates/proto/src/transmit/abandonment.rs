@@ -45,15 +45,17 @@ impl Sender {
 
     /// Abandons the messages at the head of the queue that cannot arrive within their lifetime.
     pub(super) fn drop_hopeless(&mut self, cx: &mut Cx<'_>) {
-        if !cx.config.partial_reliability.discard_hopeless || cx.paths.spreads() {
+        if !cx.config.partial_reliability.discard_hopeless {
             return;
         }
         while let Some(head) = self.queue.head() {
             let Persistence::Until(deadline) = head.persistence else {
                 return;
             };
-            let path = cx.paths.path(self.new_path(cx));
-            let arrives = path.arrival(cx.now, head.bytes);
+            let arrives = match self.only_path(cx) {
+                Some(path) => cx.paths.path(path).arrival(cx.now, head.bytes),
+                None => cx.paths.arrival(cx.now, head.bytes),
+            };
             if arrives.is_none_or(|at| at <= deadline) || (head.begun && !self.drops_half_sent()) {
                 return;
             }

@@ -96,7 +96,7 @@ impl Sender {
 
     /// The only path that the next new chunk may take; `None` if it takes one of several.
     #[inline(always)]
-    fn only_path(&self, cx: &Cx<'_>) -> Option<PathId> {
+    pub(super) fn only_path(&self, cx: &Cx<'_>) -> Option<PathId> {
         let named = self.named_path(cx);
         named.or_else(|| (!cx.paths.spreads()).then(|| cx.paths.data_path()))
     }
@@ -109,12 +109,6 @@ impl Sender {
         }
         let named = self.queue.next_destination();
         named.filter(|path| cx.paths.has(*path) && cx.paths.path(*path).state == PathState::Active)
-    }
-
-    /// The path that the next new chunk takes, or would take if there were only one.
-    #[inline(always)]
-    pub(super) fn new_path(&self, cx: &Cx<'_>) -> PathId {
-        self.only_path(cx).unwrap_or_else(|| cx.paths.data_path())
     }
 
     /// Whether the next new chunk may take this path.

@@ -247,14 +247,31 @@ impl Roaming {
     }
 
     /// Begins the association.
-    pub(crate) fn begin(mut self) -> Self {
+    pub(crate) fn begin(self) -> Self {
+        self.begin_at(ConnectOptions::default())
+    }
+
+    /// Begins the set-up at this address.
+    pub(crate) fn begin_from(self, local: IpAddr) -> Self {
+        let mut options = ConnectOptions::default();
+        options.local_address = Some(local);
+        self.begin_at(options)
+    }
+
+    fn begin_at(mut self, options: ConnectOptions) -> Self {
         let port = self.udp_port();
         let remote = SocketAddr::new(SERVER, port);
-        let id = self
-            .client
-            .connect(self.now, remote, PORT, ConnectOptions::default());
+        let id = self.client.connect(self.now, remote, PORT, options);
         self.ids[0] = Some(id.expect("it connects"));
         self
+    }
+
+    /// Sets up the association, beginning at this address.
+    pub(crate) fn connect_from(self, local: IpAddr) -> Self {
+        let mut roaming = self.begin_from(local);
+        roaming.run(1500 * MS);
+        roaming.finish_set_up();
+        roaming
     }
 
     /// Sets up the association.

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::net::IpAddr;
 
 use anabranch_proto::{
-    AddressEvent, Config, DynamicAddressConfig, Event, MultipathMode, PathState, PathStats,
+    AddressEvent, AssociationState, Config, DynamicAddressConfig, Event, MultipathMode, PathState, PathStats,
 };
 use anabranch_testkit::with;
 use anabranch_wire::chunk::kind;
@@ -24,6 +24,11 @@ fn translated(config: &Config) -> Roaming {
 
 /// A client that lists two addresses, each behind a translator, and a server that lists these.
 fn listed(client: [IpAddr; 2], server: &[IpAddr]) -> Roaming {
+    listing(client, server).connect()
+}
+
+/// The same before set-up.
+fn listing(client: [IpAddr; 2], server: &[IpAddr]) -> Roaming {
     let listing = |addresses: &[IpAddr]| {
         with(multipath(MultipathMode::Cmt), |config| {
             config.local_addresses = addresses.to_vec()
@@ -32,7 +37,7 @@ fn listed(client: [IpAddr; 2], server: &[IpAddr]) -> Roaming {
     let mut roaming = Roaming::new([listing(&client), listing(server)], 1).behind_translator();
     roaming.has = client.to_vec();
     roaming.server_has = server.to_vec();
-    roaming.connect()
+    roaming
 }
 
 /// Fails unless both networks carry data soon, in both directions, and nothing is lost.
@@ -98,6 +103,49 @@ fn two_networks_behind_translators_carry_data_to_one_server() {
         }
         expect_all(&mut roaming);
     }
+}
+
+// WIFI → INIT → (lost), MOBILE → INIT → Z (T1-init), and WIFI works again after three seconds.
+/// A network that does not work does not prevent set-up, whichever it is.
+#[test]
+fn set_up_does_not_need_the_first_network() {
+    for (first, second) in [(WIFI, MOBILE), (MOBILE, WIFI)] {
+        let mut roaming = listing([WIFI, MOBILE], &[SERVER]);
+        let until = roaming.now + 3000 * MS;
+        roaming.lose_from(first, until);
+        let mut roaming = roaming.connect_from(first);
+        assert_eq!(
+            roaming.association(End::Client).state(),
+            AssociationState::Established
+        );
+        assert_eq!(roaming.paths(End::Client)[0], (Some(second), SERVER));
+        expect_both_paths(&mut roaming);
+    }
+}
+
+// WIFI → INIT → Z, MOBILE → INIT → (lost) (T1-init), WIFI ← INIT ACK (late) ← Z, WIFI → COOKIE ECHO → Z
+/// The COOKIE ECHO leaves from the network where the answer came.
+#[test]
+fn a_late_answer_is_used_where_it_came() {
+    let mut roaming = listing([WIFI, MOBILE], &[SERVER]);
+    let until = roaming.now + 3000 * MS;
+    roaming.lose_from(MOBILE, until);
+    let mut roaming = roaming.begin_from(WIFI);
+    roaming.lose(kind::INIT_ACK, 1);
+    roaming.run(700 * MS);
+    let answer = roaming
+        .sent
+        .iter()
+        .find(|(_, _, packet)| kinds(packet) == [kind::INIT_ACK]);
+    let mut answer = answer.expect("the server answered").2.clone();
+    answer.destination = roaming.sent[0].2.source;
+    roaming.inject(End::Client, answer);
+    roaming.run(200 * MS);
+    assert_eq!(
+        roaming.association(End::Client).state(),
+        AssociationState::Established
+    );
+    assert_eq!(roaming.paths(End::Client)[0], (Some(WIFI), SERVER));
 }
 
 // The client lists both addresses in its INIT, which the server cannot reach. It finds out, and adds the second one by a wildcard.

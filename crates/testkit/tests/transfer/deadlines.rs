@@ -150,6 +150,16 @@ fn worthless_messages_do_not_delay_others() {
     assert!(counters.abandoned_unsent + counters.abandoned_sent > 60);
 }
 
+/// Two links carry 0.8 of the frames together.
+#[test]
+fn worthless_messages_do_not_delay_others_on_two_paths() {
+    let link = "rate=1mbit,delay=40ms,queue=20kb";
+    let (share, counters) = Run::video(link).beside(link).in_time();
+    // Without that, nearly all frames were late.
+    assert!(share > 0.3, "{share}");
+    assert!(counters.abandoned_unsent > 60);
+}
+
 /// Both paths lose packets in bursts, so that copies on one path are lost together.
 #[test]
 fn copies_take_another_path() {

@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(texts(&both, &both), [""; 0]);
         assert_eq!(
             texts(&both, &failed),
-            ["path a: does not work: a timeout: heartbeats test it"]
+            ["path a: does not work: no answer, tested again"]
         );
         assert_eq!(texts(&failed, &inactive), [""; 0]);
         assert_eq!(texts(&inactive, &both), ["path a: works"]);

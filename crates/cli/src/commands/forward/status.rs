@@ -84,6 +84,9 @@ pub(super) fn state_name(state: PathState) -> &'static str {
     }
 }
 
+/// Why a server does not use an address that its client lists.
+const BEHIND_TRANSLATOR: &str = "the client's private address: normal behind a translator";
+
 /// Whether other networks have no route to this address: it is for private networks (RFC 1918, RFC 4193) or behind a translator (RFC 6598).
 fn is_private(address: IpAddr) -> bool {
     match address.to_canonical() {
@@ -99,9 +102,9 @@ fn is_private(address: IpAddr) -> bool {
 pub(super) fn remark(state: PathState) -> &'static str {
     match state {
         PathState::Active => "",
-        PathState::PotentiallyFailed => "a timeout: heartbeats test it",
+        PathState::PotentiallyFailed => "no answer, tested again",
         PathState::Inactive => "no answers",
-        PathState::Unconfirmed => "no heartbeat was answered yet",
+        PathState::Unconfirmed => "no answer yet",
     }
 }
 
@@ -174,7 +177,7 @@ impl ClientView {
         let is_of_server = !self.remote.is_empty();
         let works = self.paths().iter().any(|path| path.state == PathState::Active);
         if is_of_server && works && path.state == PathState::Unconfirmed && is_private(path.remote.ip()) {
-            return "the client's private address: normal behind a translator";
+            return BEHIND_TRANSLATOR;
         }
         remark(path.state)
     }
@@ -256,11 +259,20 @@ impl ClientView {
         }
     }
 
+    /// Whether this is an address that only the client's own network knows, and from which nothing comes. Such rows say nothing to the operator.
+    fn is_behind_translator(&self, path: &PathStats) -> bool {
+        self.remark(path) == BEHIND_TRANSLATOR
+    }
+
     /// The paths, and the networks without a path. At a client, the first path of a network has the counters of the network.
     fn path_rows(&self) -> Vec<Vec<String>> {
         let mut rows = Vec::new();
         let mut rest: Vec<&Network> = self.networks.iter().collect();
-        for path in self.paths() {
+        for path in self
+            .paths()
+            .iter()
+            .filter(|path| !self.is_behind_translator(path))
+        {
             let name = self.network(path);
             let network = rest.iter().position(|network| network.name == name);
             let counts = match network {

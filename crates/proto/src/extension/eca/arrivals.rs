@@ -18,6 +18,9 @@ const MOST_RUNS: usize = 8192;
 /// The most duplicates that the receiver stores for the next acknowledgement.
 const MOST_DUPLICATES: usize = 64;
 
+/// A path carries reports of gaps if it brought one of so many last transmissions.
+const LATELY: u64 = 4;
+
 /// One of the sender's paths.
 #[derive(Debug)]
 struct Inbound {
@@ -28,6 +31,8 @@ struct Inbound {
     policy: AckPolicy,
     /// Extended PSNs.
     tracker: TsnTracker,
+    /// How many transmissions had arrived on all paths when the last one arrived here.
+    arrived: u64,
 }
 
 impl Inbound {
@@ -55,6 +60,8 @@ pub(crate) struct Place {
 pub(crate) struct Arrivals {
     paths: Vec<Inbound>,
     duplicates: Vec<PathSequence>,
+    /// How many transmissions arrived, on all paths.
+    arrived: u64,
     /// The position in `paths` of the path of the last transmission.
     last: usize,
     /// Whether the next acknowledgement reports a gap.
@@ -80,12 +87,15 @@ impl Arrivals {
                     came_by,
                     policy,
                     tracker: TsnTracker::new(Tsn(0)),
+                    arrived: 0,
                 });
                 self.paths.len() - 1
             }
         };
         self.last = at;
+        self.arrived += 1;
         let path = &mut self.paths[at];
+        path.arrived = self.arrived;
         path.came_by = came_by;
         path.policy = policy;
         let psn = match path.tracker.place(path.extend(transmission.number)?) {
@@ -160,7 +170,8 @@ impl Arrivals {
     }
 
     /// The path on which the sender wants reports of gaps, among those that `may` be used. This is the path with the best rank among those
-    /// without gaps. If all have gaps, it is the path with the best rank. `None` means the path of the last packet.
+    /// without gaps. If all have gaps, it is the path with the best rank. `None` means the path of the last packet. A path that has brought
+    /// nothing lately may have failed: the acknowledgements of all paths would be lost there.
     pub(crate) fn gap_report_path(&self, may: impl Fn(PathId) -> bool) -> Option<PathId> {
         let last = self.paths.get(self.last)?;
         let specific = matches!(last.policy, AckPolicy::Unranked | AckPolicy::Ranked(_));
@@ -171,7 +182,8 @@ impl Arrivals {
             AckPolicy::Ranked(rank) => rank,
             _ => u8::MAX,
         };
-        let usable = self.paths.iter().filter(|path| may(path.came_by));
+        let lately = |path: &Inbound| self.arrived - path.arrived < LATELY;
+        let usable = self.paths.iter().filter(|path| may(path.came_by) && lately(path));
         let best = usable.min_by_key(|path| {
             let tie = path.number != last.number;
             (path.tracker.has_gaps(), rank(path), tie, path.number)
@@ -255,6 +267,34 @@ mod tests {
             (paths[0].cumulative.number.get(), blocks.collect())
         });
         told
+    }
+
+    /// Transmission `number` of a path arrives, with the rank of the path.
+    fn arrive_on(arrivals: &mut Arrivals, path: u8, number: u32) {
+        let transmission = PathSequence {
+            path,
+            number: Psn::new(number),
+        };
+        let place = arrivals.place(transmission, AckPolicy::Ranked(path), PathId(path));
+        arrivals.record(place.expect("a place"), false);
+    }
+
+    #[test]
+    fn a_path_that_brings_nothing_reports_no_gap() {
+        let mut arrivals = Arrivals::default();
+        arrive_on(&mut arrivals, 1, 0);
+        for number in [0, 2, 3] {
+            arrive_on(&mut arrivals, 2, number);
+            assert_eq!(
+                arrivals.gap_report_path(|_| true),
+                (number > 0).then_some(PathId(1)),
+                "the path with the best rank"
+            );
+        }
+        arrive_on(&mut arrivals, 2, 4);
+        assert_eq!(arrivals.gap_report_path(|_| true), Some(PathId(2)));
+        arrive_on(&mut arrivals, 1, 1);
+        assert_eq!(arrivals.gap_report_path(|_| true), Some(PathId(1)));
     }
 
     #[test]
