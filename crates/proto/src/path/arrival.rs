@@ -26,7 +26,7 @@ impl Path {
 
     /// When `bytes` more would have arrived at the receiver, at the earliest. `None` if that is not known.
     pub(crate) fn arrival(&self, now: Timestamp, bytes: usize) -> Option<Timestamp> {
-        Some(now + arrival(vec![self.outlet()?], bytes))
+        Some(now + arrival(&mut [self.outlet()?], bytes))
     }
 }
 
@@ -35,15 +35,14 @@ impl Paths {
     /// carry nothing. `None` if that is not known.
     pub(crate) fn arrival(&self, now: Timestamp, bytes: usize) -> Option<Timestamp> {
         let answering = self.active().filter(|path| !path.is_overdue(now));
-        let outlets: Option<Vec<Outlet>> = answering.map(Path::outlet).collect();
-        let outlets = outlets.filter(|outlets| !outlets.is_empty())?;
-        Some(now + arrival(outlets, bytes))
+        let mut outlets = answering.map(Path::outlet).collect::<Option<Vec<Outlet>>>()?;
+        (!outlets.is_empty()).then(|| now + arrival(&mut outlets, bytes))
     }
 }
 
 /// The time until these outlets together have delivered `bytes`. A path takes part if its first byte arrives before the last byte of the
 /// others.
-fn arrival(mut outlets: Vec<Outlet>, bytes: usize) -> Duration {
+fn arrival(outlets: &mut [Outlet], bytes: usize) -> Duration {
     outlets.sort_by(|one, other| one.first.total_cmp(&other.first));
     let (mut rate, mut missed, mut last) = (0.0, 0.0, f64::INFINITY);
     for outlet in outlets.iter().take_while(|outlet| outlet.first < f64::INFINITY) {
@@ -64,7 +63,7 @@ mod tests {
 
     fn milliseconds(outlets: &[(f64, f64)], bytes: usize) -> u128 {
         let outlets = outlets.iter().map(|&(rate, first)| Outlet { rate, first });
-        arrival(outlets.collect(), bytes).as_millis()
+        arrival(&mut outlets.collect::<Vec<_>>(), bytes).as_millis()
     }
 
     #[test]
