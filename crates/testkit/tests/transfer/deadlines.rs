@@ -160,6 +160,21 @@ fn worthless_messages_do_not_delay_others_on_two_paths() {
     assert!(counters.abandoned_unsent > 60);
 }
 
+/// A late copy takes another path. On the same path, two late copies would make each other due for as long as there is room.
+#[test]
+fn late_copies_do_not_follow_each_other() {
+    let run = Run {
+        size: 160,
+        every: 20 * MS,
+        deadline: 150 * MS,
+        ..Run::game("rate=10mbit,delay=20ms,queue=50kb,loss=20%")
+    };
+    let (share, counters) = run.beside("rate=2mbit,delay=100ms,queue=50kb").in_time();
+    assert!(share > 0.99, "{share}");
+    let copies = counters.early_copies as f64 / 1_500.0;
+    assert!(copies < 3.0, "{copies}");
+}
+
 /// Both paths lose packets in bursts, so that copies on one path are lost together.
 #[test]
 fn copies_take_another_path() {
