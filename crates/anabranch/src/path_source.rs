@@ -109,7 +109,8 @@ pub enum PathSourceError {
     },
     /// No path can begin now, because no interface has an address.
     #[error(
-        "no address to begin with: the interfaces are down or have no address; `ip address` lists the addresses"
+        "no address to begin with: the interfaces are down or have no address, or with `auto` none has a default route; `ip address` and `ip route` \
+         list them"
     )]
     NoAddress,
     /// The association has no such path.

@@ -428,7 +428,7 @@ fn mistakes_with_tls_name_the_flag() {
         ),
         (
             &["ping", "127.0.0.1", "--tls", "--key", &key, "--peer", &key],
-            "is no public key",
+            "this is a private key",
         ),
         (&["ping", "127.0.0.1", "--key", &key], "--tls"),
         (&["ping", "127.0.0.1", "--dtls", "--key", &key], "--cert"),

@@ -28,6 +28,11 @@ pub enum KeyFileError {
         /// The number of the line, from 1.
         line: usize,
     },
+    /// The text is a private key, where public ones belong.
+    #[error(
+        "this is a private key: give the public key, the file with `.pub` at the end that `anabranch keygen` wrote beside it"
+    )]
+    Private,
     /// There are no keys in the text.
     #[error("there is no public key in the file")]
     Empty,

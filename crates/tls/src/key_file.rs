@@ -65,8 +65,11 @@ impl FromStr for PublicKey {
 /// ignored.
 ///
 /// # Errors
-/// A line is no public key, or there is none.
+/// A line is no public key, there is none, or the text is a private key.
 pub fn read_public_keys(text: &str) -> Result<Vec<PublicKey>, KeyFileError> {
+    if text.contains("PRIVATE KEY-----") {
+        return Err(KeyFileError::Private);
+    }
     let mut keys = Vec::new();
     for (place, line) in text.lines().enumerate() {
         let Some(word) = line

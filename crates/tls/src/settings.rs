@@ -231,6 +231,8 @@ mod tests {
         assert!(refused().contains("own.key"), "{}", refused());
         fs::write(&own, key.to_pem().as_bytes()).unwrap();
         assert!(refused().contains("peers"), "{}", refused());
+        fs::write(&peers, key.to_pem().as_bytes()).unwrap();
+        assert!(refused().contains("this is a private key"), "{}", refused());
         fs::write(&peers, "# nobody\n").unwrap();
         assert!(refused().contains("there is no public key"), "{}", refused());
         fs::write(&peers, key.public().to_string()).unwrap();

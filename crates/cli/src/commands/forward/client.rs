@@ -27,6 +27,9 @@ use crate::path_arg::{self, PathArg};
 /// The longest time for the answer of a name server.
 const LOOKUP: Duration = Duration::from_secs(5);
 
+/// The time after which the user is told that the server has not answered yet. An attempt takes ten seconds.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 const RULES: &str = "Further rules";
 const PEER: &str = "Server and paths";
 
@@ -246,7 +249,7 @@ impl Route {
         }
     }
 
-    async fn connect(self: Arc<Self>) -> Result<Association, String> {
+    async fn connect(self: Arc<Self>, messages: Messages) -> Result<Association, String> {
         let bare = self
             .host
             .strip_prefix('[')
@@ -267,7 +270,15 @@ impl Route {
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let endpoint = self.bind(any).await.map_err(|error| error.to_string())?;
-        let association = endpoint.connect_to_port(&addresses[..], PORT).await;
+        let attempt = endpoint.connect_to_port(&addresses[..], PORT);
+        let mut attempt = std::pin::pin!(attempt);
+        let association = tokio::select! {
+            association = &mut attempt => association,
+            () = tokio::time::sleep(PATIENCE) => {
+                messages.waiting(first);
+                attempt.await
+            }
+        };
         association.map_err(|error| match error {
             ConnectError::TimedOut { remote, .. } => format!(
                 "{remote} does not answer: check that `anabranch forward server` runs there, its address and --udp-port, and that --peer \
@@ -324,7 +335,7 @@ pub(super) async fn run(mut args: ClientArgs, interrupt: Interrupt) -> Result<()
     };
     let serving = async {
         tokio::select! {
-            () = client.run(|| current().connect()) => {}
+            () = client.run(|| current().connect(messages.clone())) => {}
             () = reloading => {}
             () = networks::tell(
                 &messages,

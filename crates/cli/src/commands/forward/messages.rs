@@ -78,6 +78,13 @@ impl Messages {
         }
     }
 
+    /// Prints that there is no answer yet, unless the reason of an earlier attempt is known.
+    pub(super) fn waiting(&self, server: impl Display) {
+        if self.kept().disconnected.is_none() {
+            self.note(format!("no answer from {server} yet"));
+        }
+    }
+
     pub(super) fn connected(&self) {
         self.kept().disconnected = None;
     }
@@ -119,16 +126,19 @@ mod tests {
         }
         assert!(!messages.last().contains("message 0"), "{}", messages.last());
         assert!(messages.last().contains("message 1"), "{}", messages.last());
+        messages.waiting("192.0.2.1:9899");
+        assert!(messages.last().ends_with("no answer from 192.0.2.1:9899 yet\n"));
         // Of attempts that fail alike, one displaces a message.
         for _ in 0..KEPT {
             messages.disconnected("no answer", Duration::from_secs(10), &json!({}));
         }
+        messages.waiting("192.0.2.1:9899");
         let last = messages.last();
         assert!(
             last.starts_with("\nnot connected: no answer; next attempt in "),
             "{last}"
         );
-        assert!(last.contains("message 2"), "{last}");
+        assert!(last.contains("message 3"), "{last}");
         messages.connected();
         assert!(!messages.last().contains("next attempt"), "{}", messages.last());
         assert!(messages.last().ends_with("not connected: no answer\n"));
