@@ -283,9 +283,7 @@ impl Association {
                 return;
             }
         };
-        if self.config.dynamic_addresses.is_some() {
-            self.paths.answered_at(inbound, &self.config.local_addresses);
-        }
+        self.paths.answered_at(inbound, &self.config);
         let from = self.paths.find(inbound.local, inbound.remote);
         self.paths.adopt_local_address(&self.config, inbound);
         self.adopt(now, &peer.negotiated(&self.config));

@@ -109,9 +109,8 @@ impl Association {
         path.rtt.back_off();
         if setting_up {
             path.route.try_other_port();
-            // Without dynamic addresses, the peer's addresses make the paths, and each has a local address of its own.
-            if matches!(self.state, State::CookieWait(_)) && self.config.dynamic_addresses.is_some() {
-                self.paths.try_other_local_address(&self.config.local_addresses);
+            if matches!(self.state, State::CookieWait(_)) {
+                self.paths.try_other_local_address(&self.config);
             }
             self.send_set_up_chunk(now);
         } else if self.on_path_error(now, id, true) {

@@ -23,8 +23,13 @@ impl Paths {
     }
 
     /// No answer to an INIT arrived: the next one leaves from the next of these addresses of this host, because the network of this one may not
-    /// work. Without a choice of addresses the operating system chooses, and nothing changes.
-    pub(crate) fn try_other_local_address(&mut self, listed: &[IpAddr]) {
+    /// work. Without a choice of addresses the operating system chooses, and nothing changes; nor does it without dynamic addresses, because
+    /// then the peer's addresses make the paths, and each has a local address of its own.
+    pub(crate) fn try_other_local_address(&mut self, config: &Config) {
+        if config.dynamic_addresses.is_none() {
+            return;
+        }
+        let listed = &config.local_addresses;
         let route = &mut self.path_mut(PathId(0)).route;
         let Some(local) = route.local else { return };
         let alike = listed.iter().filter(|one| one.is_ipv4() == local.is_ipv4());
@@ -36,10 +41,12 @@ impl Paths {
 
     /// An INIT ACK arrived at this of the addresses from which INITs left: the COOKIE ECHO leaves from there too, because the peer's cookie is
     /// for it.
-    pub(crate) fn answered_at(&mut self, inbound: &Inbound, listed: &[IpAddr]) {
+    pub(crate) fn answered_at(&mut self, inbound: &Inbound, config: &Config) {
         let route = &mut self.path_mut(PathId(0)).route;
-        let at = inbound.local.filter(|local| listed.contains(local));
-        if route.local.is_some() {
+        let at = inbound
+            .local
+            .filter(|local| config.local_addresses.contains(local));
+        if route.local.is_some() && config.dynamic_addresses.is_some() {
             route.local = at.or(route.local);
         }
     }

@@ -56,6 +56,12 @@ impl PlannedCopy {
     pub(crate) fn has_used(&self, path: PathId) -> bool {
         self.used & bit(path) != 0
     }
+
+    /// Whether the copy may take the path. On the path of the last transmission a late copy would be as late, and make all other late copies of
+    /// the path due again.
+    pub(crate) fn may_take(&self, path: PathId) -> bool {
+        !self.late || path != self.last
+    }
 }
 
 /// The copies that an association is to send, by the times at which they are due. There is at most one for each outstanding chunk.

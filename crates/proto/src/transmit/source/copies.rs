@@ -126,8 +126,8 @@ impl Sender {
         };
         let left = deadline.at.saturating_duration_since(cx.now);
         let (now, bytes) = (cx.now, self.outstanding.chunk(copy.tsn).fragment.wire_len());
-        let may_take = |path: &&mut Path| !copy.late || path.id != copy.last;
-        let failures = cx.paths.active_mut().filter(may_take).map(|path| {
+        let allowed = cx.paths.active_mut().filter(|path| copy.may_take(path.id));
+        let failures = allowed.map(|path| {
             let failure = chance(now, path, bytes).of_copy(left);
             let probability = if copy.has_used(path.id) {
                 failure.of_another()
@@ -287,10 +287,8 @@ impl Sender {
             if copy.tsn >= self.outstanding.base() && copy.tsn < self.outstanding.next_index() {
                 let chunk = self.outstanding.chunk(copy.tsn);
                 let in_flight = chunk.state == ChunkState::InFlight && chunk.transmissions == 1;
-                // On the same path it would be as late, and make all other late copies of the path due again.
-                let elsewhere = || cx.paths.active().any(|path| path.id != copy.last);
-                let leaves = !copy.late || elsewhere();
-                if in_flight && leaves && !chunk.abandoned && !self.judge(cx).abandons(chunk) {
+                let leaves = || cx.paths.active().any(|path| copy.may_take(path.id));
+                if in_flight && leaves() && !chunk.abandoned && !self.judge(cx).abandons(chunk) {
                     return Some(copy);
                 }
             }
