@@ -311,7 +311,7 @@ impl World {
             recovering: before.is_some() && self.exit.is_some() && reduction.is_none(),
             all_acked: self.path.flight.is_empty(),
             latest_rtt: Some(self.now.saturating_duration_since(sent_at)),
-            sample: self.path.sample_rate(self.now, bytes, Some(no)),
+            sample: self.path.sample_rate(self.now, None, bytes, Some(no)),
             ..self.report(prior_flight)
         };
         self.path.control.on_report(&report);

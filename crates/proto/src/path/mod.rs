@@ -37,7 +37,7 @@ pub(crate) use local_address::set_up_address;
 pub(crate) use loss_timers::LossTimers;
 pub(crate) use multipath::bit;
 pub(crate) use pmtu::Pmtu;
-pub(crate) use rtt::Rtt;
+pub(crate) use rtt::{LeastOfMinutes, Rtt};
 pub(crate) use selection::{Candidate, Paths};
 
 use crate::config::Config;
@@ -334,15 +334,17 @@ impl Path {
         }
     }
 
-    /// An acknowledgement of `acked` bytes arrived; `newest` is the newest transmission that certainly arrived. Returns the delivery rate.
+    /// An acknowledgement of `acked` bytes arrived; `earliest` is when it would have arrived by the fastest way back, if that is known;
+    /// `newest` is the newest transmission that certainly arrived. Returns the delivery rate.
     pub(crate) fn sample_rate(
         &mut self,
         now: Timestamp,
+        earliest: Option<Timestamp>,
         acked: usize,
         newest: Option<SendNo>,
     ) -> Option<RateSample> {
         let rate = self.rate.as_mut()?;
-        let sample = rate.on_acknowledged(now, acked, newest, self.rtt.min());
+        let sample = rate.on_acknowledged(now, earliest, acked, newest, self.rtt.min());
         rate.forget_before(self.flight.earliest());
         sample
     }

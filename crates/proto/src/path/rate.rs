@@ -8,6 +8,9 @@ use super::flight::SendNo;
 use crate::controller::{LostPacket, RateSample};
 use crate::time::Timestamp;
 
+/// The peer's timestamps count whole milliseconds.
+const ROUNDING: Duration = Duration::from_millis(1);
+
 /// A packet in flight, and the state of the path when it was sent.
 #[derive(Clone, Copy, Debug)]
 struct Snapshot {
@@ -67,25 +70,28 @@ impl RateSampler {
     }
 
     /// `bytes` were acknowledged; `newest` is the newest of their transmissions that certainly arrived. `least_rtt` is the minimum RTT of
-    /// the path. Returns the delivery rate; `None` if it was measured over less than a round trip.
+    /// the path. If acknowledgements return on several paths, `earliest` is when this one would have arrived by the fastest of them, to a
+    /// millisecond. Returns the delivery rate; `None` if it was measured over less than a round trip.
     pub(crate) fn on_acknowledged(
         &mut self,
         now: Timestamp,
+        earliest: Option<Timestamp>,
         bytes: usize,
         newest: Option<SendNo>,
         least_rtt: Option<Duration>,
     ) -> Option<RateSample> {
         self.delivered += bytes as u64;
-        self.delivered_at = now;
+        self.delivered_at = earliest.map_or(now, |earliest| earliest.max(self.delivered_at));
         if self.delivered + self.lost > self.limited_until {
             self.limited_until = 0;
         }
         let packet = *self.find(newest?)?;
         self.first_sent_at = packet.sent_at;
         let sending = packet.sent_at.saturating_duration_since(packet.first_sent_at);
-        let arriving = now.saturating_duration_since(packet.delivered_at);
+        let arriving = self.delivered_at.saturating_duration_since(packet.delivered_at);
         let interval = sending.max(arriving);
-        if least_rtt.is_some_and(|least| interval < least) || interval.is_zero() {
+        let rounded = earliest.map_or(interval, |_| interval + ROUNDING);
+        if least_rtt.is_some_and(|least| rounded < least) || interval.is_zero() {
             return None;
         }
         Some(RateSample {
@@ -134,7 +140,8 @@ mod tests {
         let mut sample = None;
         for ms in 0..100 {
             if let Some(no) = u64::checked_sub(ms, 40) {
-                sample = sampler.on_acknowledged(at(ms), 1000, Some(no), Some(Duration::from_millis(40)));
+                sample =
+                    sampler.on_acknowledged(at(ms), None, 1000, Some(no), Some(Duration::from_millis(40)));
                 sampler.forget_before(no + 1);
             }
             sampler.on_sent(at(ms), ms, 1000, 1000 * (ms.min(40) as usize + 1));
@@ -157,11 +164,11 @@ mod tests {
         let mut sampler = RateSampler::default();
         for ms in 0..50 {
             if ms == 48 {
-                sampler.on_acknowledged(at(48), 1000, Some(0), None);
+                sampler.on_acknowledged(at(48), None, 1000, Some(0), None);
             }
             sampler.on_sent(at(ms), ms, 1000, 1000 * (ms as usize + 1));
         }
-        let sample = sampler.on_acknowledged(at(60), 49_000, Some(49), None);
+        let sample = sampler.on_acknowledged(at(60), None, 49_000, Some(49), None);
         assert!(sample.expect("a sample").rate() <= 1e6 + 1.0, "{sample:?}");
     }
 
@@ -171,9 +178,9 @@ mod tests {
         sampler.on_sent(at(0), 0, 1000, 1000);
         sampler.on_application_limited(1000);
         sampler.on_sent(at(5), 1, 1000, 2000);
-        let first = sampler.on_acknowledged(at(40), 1000, Some(0), None);
+        let first = sampler.on_acknowledged(at(40), None, 1000, Some(0), None);
         assert!(!first.expect("a sample").application_limited, "it left before");
-        let second = sampler.on_acknowledged(at(45), 1000, Some(1), None);
+        let second = sampler.on_acknowledged(at(45), None, 1000, Some(1), None);
         assert!(second.expect("a sample").application_limited);
         assert_eq!(sampler.limited_until, 0);
     }
@@ -185,15 +192,15 @@ mod tests {
         sampler.on_application_limited(10_000);
         let lost = (0..9).filter_map(|no| sampler.on_lost(at(40), no, 1000));
         assert_eq!(lost.count(), 9);
-        sampler.on_acknowledged(at(49), 1000, Some(9), None);
+        sampler.on_acknowledged(at(49), None, 1000, Some(9), None);
         sampler.on_sent(at(50), 10, 1000, 1000);
-        let marked = sampler.on_acknowledged(at(90), 1000, Some(10), None);
+        let marked = sampler.on_acknowledged(at(90), None, 1000, Some(10), None);
         assert!(
             marked.expect("a sample").application_limited,
             "the flight was not behind yet"
         );
         sampler.on_sent(at(91), 11, 1000, 1000);
-        let after = sampler.on_acknowledged(at(131), 1000, Some(11), None);
+        let after = sampler.on_acknowledged(at(131), None, 1000, Some(11), None);
         assert!(!after.expect("a sample").application_limited);
     }
 
@@ -202,18 +209,22 @@ mod tests {
         let mut sampler = RateSampler::default();
         sampler.on_sent(at(0), 0, 1000, 1000);
         let least = Some(Duration::from_millis(40));
-        assert_eq!(sampler.on_acknowledged(at(39), 1000, Some(0), least), None);
+        assert_eq!(sampler.on_acknowledged(at(39), None, 1000, Some(0), least), None);
         sampler.on_sent(at(40), 1, 1000, 1000);
-        assert!(sampler.on_acknowledged(at(80), 1000, Some(1), least).is_some());
+        assert!(
+            sampler
+                .on_acknowledged(at(80), None, 1000, Some(1), least)
+                .is_some()
+        );
     }
 
     #[test]
     fn a_pause_lowers_no_rate() {
         let mut sampler = RateSampler::default();
         steady(&mut sampler);
-        sampler.on_acknowledged(at(140), 40_000, Some(99), None);
+        sampler.on_acknowledged(at(140), None, 40_000, Some(99), None);
         sampler.on_sent(at(9000), 100, 1000, 1000);
-        let sample = sampler.on_acknowledged(at(9040), 1000, Some(100), None);
+        let sample = sampler.on_acknowledged(at(9040), None, 1000, Some(100), None);
         assert_eq!(sample.expect("a sample").interval, Duration::from_millis(40));
     }
 
@@ -225,5 +236,41 @@ mod tests {
         let second = sampler.on_lost(at(50), 1, 1000).expect("it is known");
         assert_eq!((first.lost_since, first.flight_when_sent), (1000, 1000));
         assert_eq!((second.lost_since, second.flight_when_sent), (2000, 2000));
+    }
+
+    /// Two packets leave each millisecond and one arrives. The first fifty acknowledgements take a way back that is 30 ms longer, so that the
+    /// next ones overtake the last of them. Returns the highest rate, if acknowledgements tell when they left or not.
+    fn highest_over_two_ways(tells: bool) -> f64 {
+        let mut sampler = RateSampler::default();
+        let acknowledgements = (0..200).map(|no| {
+            let fast = 40 + no;
+            (if no < 50 { fast + 30 } else { fast }, fast, no)
+        });
+        let mut acknowledgements: Vec<(u64, u64, u64)> = acknowledgements.collect();
+        acknowledgements.sort_unstable();
+        let (mut highest, mut told, mut sent) = (0f64, 0, 0);
+        for (arrives, fast, no) in acknowledgements {
+            while sent < 200 && sent / 2 <= arrives {
+                let flight = 1000 * (sent + 1 - told) as usize;
+                sampler.on_sent(at(sent / 2), sent, 1000, flight);
+                sent += 1;
+            }
+            if no < told {
+                continue;
+            }
+            let bytes = 1000 * (no + 1 - told) as usize;
+            told = no + 1;
+            let (earliest, least) = (tells.then(|| at(fast)), Some(Duration::from_millis(40)));
+            let sample = sampler.on_acknowledged(at(arrives), earliest, bytes, Some(no), least);
+            highest = highest.max(sample.map_or(0.0, |sample| sample.rate()));
+        }
+        highest
+    }
+
+    #[test]
+    fn another_way_back_shows_no_higher_rate() {
+        let (told, untold) = (highest_over_two_ways(true), highest_over_two_ways(false));
+        assert!((told - 1e6).abs() < 5e4, "{told}");
+        assert!(untold > 1.1 * told, "{untold}");
     }
 }

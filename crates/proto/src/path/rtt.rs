@@ -16,7 +16,7 @@ pub(crate) struct Rtt {
     rto: Duration,
     min: Duration,
     max: Duration,
-    least: LeastRtt,
+    least: LeastOfMinutes,
     /// Chunks sent before this time give no RTT sample: one sample each round trip (§6.3.1 C4).
     measured_until: Timestamp,
 }
@@ -29,7 +29,7 @@ impl Rtt {
             rto: config.initial,
             min: config.min,
             max: config.max,
-            least: LeastRtt::default(),
+            least: LeastOfMinutes::default(),
             measured_until: Timestamp::ZERO,
         }
     }
@@ -106,10 +106,10 @@ impl Rtt {
     }
 }
 
-/// The minimum RTT of a window of [`LeastRtt::MEMORY`] to twice that. RFC 8985 §6.2 step 1 asks for a windowed minimum, so that a
-/// higher RTT of the path is noticed.
+/// The minimum of a window of [`LeastOfMinutes::MEMORY`] to twice that. For the RTT, RFC 8985 §6.2 step 1 asks for a windowed minimum, so
+/// that a higher RTT of the path is noticed.
 #[derive(Clone, Copy, Debug, Default)]
-struct LeastRtt {
+pub(crate) struct LeastOfMinutes {
     /// The minimum in this period, and in the period before.
     current: Option<Duration>,
     before: Option<Duration>,
@@ -117,20 +117,20 @@ struct LeastRtt {
     ends: Timestamp,
 }
 
-impl LeastRtt {
+impl LeastOfMinutes {
     const MEMORY: Duration = Duration::from_secs(150);
 
-    fn on_sample(&mut self, now: Timestamp, rtt: Duration) {
+    pub(crate) fn on_sample(&mut self, now: Timestamp, sample: Duration) {
         if now >= self.ends {
             self.before = self.current.take();
             self.ends = now + Self::MEMORY;
         }
-        if self.current.is_none_or(|least| rtt < least) {
-            self.current = Some(rtt);
+        if self.current.is_none_or(|least| sample < least) {
+            self.current = Some(sample);
         }
     }
 
-    fn get(&self) -> Option<Duration> {
+    pub(crate) fn get(&self) -> Option<Duration> {
         match (self.current, self.before) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),

@@ -10,7 +10,7 @@ use super::{Cx, Sender};
 use crate::controller::{Controller, Coupling, Reduction, Report};
 use crate::event::Acknowledged;
 use crate::negotiation::Capabilities;
-use crate::path::{PathId, Paths};
+use crate::path::{Path, PathId, Paths};
 use crate::recovery::{AckOutcome, AckReport, Answer, InvalidAck, Listing, PathOutcome, Phase, normalise};
 use crate::time::Timestamp;
 
@@ -78,6 +78,7 @@ impl Sender {
         let overtaken = self.sources.cooperation.is_overtaken(sack.timestamp_ms);
         let mut outcome = core::mem::take(&mut self.outcome);
         outcome.begin(cx.paths.len());
+        outcome.earliest = Some(self.sources.cooperation.earliest(cx.now, sack.timestamp_ms));
         let judge = self.judge(cx);
         let paths = &mut *cx.paths;
         let result = self
@@ -203,7 +204,7 @@ impl Sender {
                 let lost = here.map(|(_, no, bytes)| (*no, *bytes));
                 cx.paths.path_mut(path).on_sendings_lost(cx.now, lost);
             }
-            self.apply_to_path(cx, path, &outcome.paths[index]);
+            self.apply_to_path(cx, path, &outcome.paths[index], outcome.earliest);
             if self.sources.ecn.is_testing(path) {
                 let flight = &cx.paths.path(path).flight;
                 let lost = outcome.lost.iter().map(|(on, no, _)| (*on, *no));
@@ -242,7 +243,14 @@ impl Sender {
         }
     }
 
-    fn apply_to_path(&mut self, cx: &mut Cx<'_>, id: PathId, outcome: &PathOutcome) {
+    /// Updates timers, RTT and window of one path; `earliest` is as in [`AckOutcome`].
+    fn apply_to_path(
+        &mut self,
+        cx: &mut Cx<'_>,
+        id: PathId,
+        outcome: &PathOutcome,
+        earliest: Option<Timestamp>,
+    ) {
         let max_burst = cx.config.max_burst;
         let reduction = (outcome.phase == Phase::Reduced).then_some(Reduction::Loss);
         let changed = outcome.newly_acked > 0 || outcome.lost > 0 || reduction.is_some();
@@ -256,31 +264,8 @@ impl Sender {
             self.on_round_trip(cx, id, sent_at);
         }
         let path = cx.paths.path_mut(id);
-        if let Some(bound) = path
-            .gates
-            .delay_bound
-            .as_mut()
-            .filter(|_| outcome.newly_acked > 0)
-        {
-            bound.on_ack(cx.now, outcome.newly_acked, outcome.largest, path.pmtu.max_data());
-        }
         if outcome.newly_acked > 0 {
-            path.timers.single_packet = false;
-            path.on_progress(cx.now, outcome.probe_spurious);
-            if path.flight.is_named() {
-                path.extend_t3();
-            }
-            // With RACK the first T3-rtx retransmits one chunk: its small packet may pass although full packets are lost.
-            let full = outcome.sample.is_some() || !self.outstanding.uses_rack();
-            if full && core::mem::take(&mut path.timers.silent_timeouts) > 0 {
-                path.pmtu.on_answered_again(cx.now);
-            }
-            if split {
-                let round_trip = path.rtt.smoothed_or_rto();
-                let idle = path.flight.is_empty();
-                path.delivery
-                    .on_acked(cx.now, outcome.newly_acked, round_trip, idle);
-            }
+            on_news(path, cx.now, outcome, split, self.outstanding.uses_rack());
         }
         if changed {
             path.delivery.fast_recoveries += u64::from(reduction.is_some());
@@ -302,6 +287,7 @@ impl Sender {
                 min_rtt: path.rtt.min(),
                 sample: path.sample_rate(
                     cx.now,
+                    earliest,
                     outcome.newly_acked + outcome.copies_arrived,
                     outcome.newest,
                 ),
@@ -430,5 +416,28 @@ impl Sender {
         let mut outcome = core::mem::take(&mut self.outcome);
         self.on_time_rule(cx, &mut outcome);
         self.outcome = outcome;
+    }
+}
+
+/// Data of the path is acknowledged for the first time; `split`: data takes several paths.
+#[inline]
+fn on_news(path: &mut Path, now: Timestamp, outcome: &PathOutcome, split: bool, uses_rack: bool) {
+    if let Some(bound) = &mut path.gates.delay_bound {
+        bound.on_ack(now, outcome.newly_acked, outcome.largest, path.pmtu.max_data());
+    }
+    path.timers.single_packet = false;
+    path.on_progress(now, outcome.probe_spurious);
+    if path.flight.is_named() {
+        path.extend_t3();
+    }
+    // With RACK the first T3-rtx retransmits one chunk: its small packet may pass although full packets are lost.
+    let full = outcome.sample.is_some() || !uses_rack;
+    if full && core::mem::take(&mut path.timers.silent_timeouts) > 0 {
+        path.pmtu.on_answered_again(now);
+    }
+    if split {
+        let round_trip = path.rtt.smoothed_or_rto();
+        let idle = path.flight.is_empty();
+        path.delivery.on_acked(now, outcome.newly_acked, round_trip, idle);
     }
 }

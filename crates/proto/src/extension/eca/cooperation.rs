@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use anabranch_wire::chunk::AckPolicy;
 
+use super::receiver_clock::ReceiverClock;
 use crate::config::AckRouting;
 use crate::path::PathId;
 use crate::time::Timestamp;
@@ -37,6 +38,7 @@ pub(crate) struct Cooperation {
     next: Timestamp,
     /// The newest timestamp of a received COOP-SACK, in milliseconds.
     newest: Option<u32>,
+    clock: ReceiverClock,
 }
 
 impl Cooperation {
@@ -46,6 +48,7 @@ impl Cooperation {
             policies: Vec::new(),
             next: Timestamp::ZERO,
             newest: None,
+            clock: ReceiverClock::default(),
         }
     }
 
@@ -58,6 +61,11 @@ impl Cooperation {
             self.newest = Some(timestamp_ms);
         }
         overtaken
+    }
+
+    /// A COOP-SACK with this timestamp came: when it would have come by the fastest way back.
+    pub(crate) fn earliest(&mut self, now: Timestamp, timestamp_ms: u32) -> Timestamp {
+        self.clock.earliest(now, timestamp_ms)
     }
 
     /// The acknowledgement policy for data on `path`.

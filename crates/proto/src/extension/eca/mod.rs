@@ -6,6 +6,7 @@
 
 mod arrivals;
 mod cooperation;
+mod receiver_clock;
 
 pub(crate) use arrivals::Arrivals;
 pub(crate) use cooperation::{Cooperation, PathView};

@@ -74,6 +74,8 @@ impl PathOutcome {
 pub(crate) struct AckOutcome {
     /// The effects on each path.
     pub(crate) paths: Vec<PathOutcome>,
+    /// When it would have arrived by the fastest way back, if it tells that (ECA-SCTP).
+    pub(crate) earliest: Option<Timestamp>,
     /// Whether the cumulative TSN ack point moved.
     pub(crate) cumulative_moved: bool,
     /// Fast recoveries that this acknowledgement began.
@@ -116,6 +118,7 @@ impl AckOutcome {
     pub(crate) fn begin(&mut self, paths: usize) {
         let Self {
             paths: of_paths,
+            earliest,
             cumulative_moved,
             recoveries,
             reneged,
@@ -132,6 +135,7 @@ impl AckOutcome {
         } = self;
         of_paths.clear();
         of_paths.resize(paths, PathOutcome::default());
+        *earliest = None;
         (*cumulative_moved, *contradicts) = (false, false);
         (*recoveries, *reneged, *early_discards, *freed_early) = (0, 0, 0, 0);
         *copies_unnecessary = 0;
