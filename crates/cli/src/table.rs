@@ -35,6 +35,12 @@ impl Table {
 
     /// The lines of the table. The first column is flush left, the other columns are flush right.
     pub(crate) fn render(&self) -> String {
+        self.render_within(usize::MAX)
+    }
+
+    /// The lines of the table within `columns` characters, if the cells after the first ones permit: a first cell that is too long has a line
+    /// of its own, above its row.
+    pub(crate) fn render_within(&self, columns: usize) -> String {
         let heads: Vec<&str> = std::iter::once(self.corner.as_str())
             .chain(
                 self.groups
@@ -62,11 +68,23 @@ impl Table {
             }
             first = last;
         }
+        let rest: usize = widths.iter().skip(1).map(|width| width + 2).sum();
+        let between_groups = 2 * self.groups.len().saturating_sub(1);
+        let room = columns.saturating_sub(rest + between_groups);
+        let is_long = |cell: &str| cell.chars().count() > room;
+        let firsts = self.rows.iter().filter_map(|row| row.first());
+        let short = firsts
+            .filter(|cell| !is_long(cell))
+            .map(|cell| cell.chars().count());
+        widths[0] = short.chain([self.corner.chars().count()]).max().unwrap_or(0);
         let mut lines = vec![self.titles(&widths), self.line(&heads, &widths)];
         let total = |widths: &[usize]| widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
-        lines.push("─".repeat(total(&widths) + 2 * self.groups.len().saturating_sub(1)));
+        lines.push("─".repeat(total(&widths) + between_groups));
         for row in &self.rows {
-            let cells: Vec<&str> = row.iter().map(String::as_str).collect();
+            let mut cells: Vec<&str> = row.iter().map(String::as_str).collect();
+            if let Some(first) = cells.first_mut().filter(|first| is_long(first)) {
+                lines.push(std::mem::take(first).to_owned());
+            }
             lines.push(self.line(&cells, &widths));
         }
         lines.retain(|line| !line.is_empty());
@@ -136,6 +154,24 @@ mod tests {
             "chat          7      1s",
         ];
         assert_eq!(table.render().lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_long_first_cell_has_a_line_of_its_own() {
+        let mut table = Table::new("path", vec![group("")]);
+        table.row(cells("[2001:db8::1]:9899 7 1s"));
+        table.row(cells("wlan0 1200 40ms"));
+        let expected = [
+            "path   sent  median",
+            "───────────────────",
+            "[2001:db8::1]:9899",
+            "          7      1s",
+            "wlan0  1200    40ms",
+        ];
+        assert_eq!(table.render_within(31).lines().collect::<Vec<_>>(), expected);
+        let whole = table.render_within(32);
+        assert_eq!(whole, table.render());
+        assert_eq!(whole.lines().count(), 4, "{whole}");
     }
 
     #[test]

@@ -86,6 +86,54 @@ pub(crate) fn rate(bytes: u64, duration: Duration) -> String {
     }
 }
 
+/// Three digits or more: `1.42`, `14.2`, `142`.
+fn three_digits(value: f64) -> String {
+    match value {
+        value if value < 9.995 => format!("{value:.2}"),
+        value if value < 99.95 => format!("{value:.1}"),
+        value => format!("{value:.0}"),
+    }
+}
+
+/// A size in a table, in at most 8 characters below 10 TiB: `4.00 MiB`.
+pub(crate) fn short_size(bytes: u64) -> String {
+    let (divisor, unit) = match bytes {
+        0..1024 => return format!("{bytes} B"),
+        1024..0x10_0000 => (1 << 10, "KiB"),
+        0x10_0000..0x4000_0000 => (1 << 20, "MiB"),
+        _ => (1 << 30, "GiB"),
+    };
+    format!("{} {unit}", three_digits(bytes as f64 / f64::from(divisor)))
+}
+
+/// A rate in a table, in at most 11 characters below 10 Tbit/s: `1.42 Mbit/s`.
+pub(crate) fn short_rate(bytes_per_second: u64) -> String {
+    let bits = bytes_per_second as f64 * 8.0;
+    let (divisor, unit) = match bits {
+        bits if bits < 1e3 => return format!("{bits:.0} bit/s"),
+        bits if bits < 1e6 => (1e3, "kbit/s"),
+        bits if bits < 1e9 => (1e6, "Mbit/s"),
+        _ => (1e9, "Gbit/s"),
+    };
+    format!("{} {unit}", three_digits(bits / divisor))
+}
+
+/// A number in a table, in at most 6 characters below 10 billion: `123456`, `1.23 M`.
+pub(crate) fn short_count(number: u64) -> String {
+    match number {
+        0..1_000_000 => number.to_string(),
+        _ => format!("{} M", three_digits(number as f64 / 1e6)),
+    }
+}
+
+/// A share in a table, in at most 5 characters: `2.5 %`, `12 %`.
+pub(crate) fn short_share(share: f64) -> String {
+    match share * 100.0 {
+        percent if percent < 9.95 => format!("{percent:.1} %"),
+        percent => format!("{percent:.0} %"),
+    }
+}
+
 /// A number with its noun: `1 message`, `2 messages`.
 pub(crate) fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
@@ -126,6 +174,21 @@ mod tests {
                 assert!(near(read.unwrap(), bytes as f64), "{text}");
             }
         }
+    }
+
+    #[test]
+    fn tables_have_narrow_cells() {
+        let sizes = [1023, 1024, 10_235, 1_048_575, 1_073_741_823, 10 << 40].map(short_size);
+        assert_eq!(sizes[1..3], ["1.00 KiB", "10.0 KiB"]);
+        assert!(sizes[..5].iter().all(|size| size.len() <= 8), "{sizes:?}");
+        assert_eq!(sizes[5], "10240 GiB");
+        let rates = [124, 125, 1_249_999, 124_999_999, 125_000_000_000].map(short_rate);
+        assert_eq!(rates[1..3], ["1.00 kbit/s", "10.0 Mbit/s"]);
+        assert!(rates.iter().all(|rate| rate.len() <= 11), "{rates:?}");
+        let counts = [999_999, 1_000_000, 12_345_678, 9_999_499_999].map(short_count);
+        assert_eq!(counts, ["999999", "1.00 M", "12.3 M", "9999 M"]);
+        let shares = [0.0, 0.0994, 0.0996, 1.0].map(short_share);
+        assert_eq!(shares, ["0.0 %", "9.9 %", "10 %", "100 %"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod metrics;
 mod networks;
 mod page;
 mod permissions;
+mod screen;
 mod server;
 mod status;
 mod totals;
@@ -33,7 +34,8 @@ use crate::options::{OUTPUT, Observe};
 use crate::output;
 use crate::units;
 use messages::Messages;
-use status::{Screen, Status};
+use screen::Screen;
+use status::Status;
 
 const LIMITS: &str = "Limits";
 const ENCRYPTION: &str = "Encryption";

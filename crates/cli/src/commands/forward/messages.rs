@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::screen::Size;
 use crate::output::{Output, note};
 use crate::units;
 
@@ -89,8 +90,9 @@ impl Messages {
         self.kept().disconnected = None;
     }
 
-    /// The last messages, the newest one at the end; empty if there is none.
-    pub(super) fn last(&self) -> String {
+    /// The last messages, the newest one at the end; empty if there is none. If all of them have more lines than `most` on a terminal of this
+    /// size, the oldest ones are left out, but never the newest one.
+    pub(super) fn last(&self, size: Size, most: usize) -> String {
         let kept = self.kept();
         let mut lines = String::new();
         if let Some((text, next)) = &kept.disconnected {
@@ -104,9 +106,16 @@ impl Messages {
         if !kept.last.is_empty() {
             lines.push_str("\nlast messages, with the seconds since the start:\n");
         }
-        for (time, text) in &kept.last {
-            lines.push_str(&format!("{:>7.1}  {text}\n", time.as_secs_f64()));
+        let texts = kept
+            .last
+            .iter()
+            .map(|(time, text)| format!("{:>7.1}  {text}\n", time.as_secs_f64()));
+        let mut texts: VecDeque<String> = texts.collect();
+        let taken = |texts: &VecDeque<String>| texts.iter().map(|text| size.lines_of(text)).sum::<usize>();
+        while texts.len() > 1 && size.lines_of(&lines) + taken(&texts) > most {
+            texts.pop_front();
         }
+        lines.extend(texts);
         lines
     }
 }
@@ -120,27 +129,33 @@ mod tests {
     #[test]
     fn the_last_messages_and_a_missing_association_are_kept() {
         let messages = Messages::new(Output::Text);
-        assert_eq!(messages.last(), "");
+        let last = || messages.last(Size::LEAST, usize::MAX);
+        assert_eq!(last(), "");
         for number in 0..=KEPT {
             messages.fact(format!("message {number}"), &json!({}));
         }
-        assert!(!messages.last().contains("message 0"), "{}", messages.last());
-        assert!(messages.last().contains("message 1"), "{}", messages.last());
+        assert!(!last().contains("message 0"), "{}", last());
+        assert!(last().contains("message 1"), "{}", last());
         messages.waiting("192.0.2.1:9899");
-        assert!(messages.last().ends_with("no answer from 192.0.2.1:9899 yet\n"));
+        assert!(last().ends_with("no answer from 192.0.2.1:9899 yet\n"));
         // Of attempts that fail alike, one displaces a message.
         for _ in 0..KEPT {
             messages.disconnected("no answer", Duration::from_secs(10), &json!({}));
         }
         messages.waiting("192.0.2.1:9899");
-        let last = messages.last();
+        let text = last();
         assert!(
-            last.starts_with("\nnot connected: no answer; next attempt in "),
-            "{last}"
+            text.starts_with("\nnot connected: no answer; next attempt in "),
+            "{text}"
         );
-        assert!(last.contains("message 3"), "{last}");
+        assert!(text.contains("message 3"), "{text}");
+        let few = messages.last(Size::LEAST, 6);
+        assert_eq!(few.lines().count(), 6, "{few}");
+        assert!(few.ends_with("not connected: no answer\n"), "{few}");
+        let newest = messages.last(Size::LEAST, 0);
+        assert!(newest.ends_with("not connected: no answer\n"), "{newest}");
         messages.connected();
-        assert!(!messages.last().contains("next attempt"), "{}", messages.last());
-        assert!(messages.last().ends_with("not connected: no answer\n"));
+        assert!(!last().contains("next attempt"), "{}", last());
+        assert!(last().ends_with("not connected: no answer\n"));
     }
 }

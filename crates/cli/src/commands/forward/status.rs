@@ -8,7 +8,6 @@ use anabranch::{AssociationStats, PathState, PathStats};
 use anabranch_forward::{Client, RuleStats, Server};
 use serde_json::{Value, json};
 
-use super::messages::Messages;
 use super::totals::{Counts, Network, Totals};
 use crate::table::{Group, Table};
 use crate::units;
@@ -58,8 +57,9 @@ impl Status {
         json!({ "event": "status", "clients": clients })
     }
 
-    fn tables(&self) -> String {
-        let tables: Vec<String> = self.clients.iter().map(ClientView::table).collect();
+    /// The tables of all clients, within this number of columns.
+    pub(super) fn tables(&self, columns: usize) -> String {
+        let tables: Vec<String> = self.clients.iter().map(|client| client.table(columns)).collect();
         if tables.is_empty() {
             return "no client".to_owned();
         }
@@ -81,6 +81,24 @@ pub(super) fn state_name(state: PathState) -> &'static str {
         PathState::PotentiallyFailed => "potentially failed",
         PathState::Inactive => "inactive",
         PathState::Unconfirmed => "unconfirmed",
+    }
+}
+
+/// The name of a state in the table, where the longest one has no room.
+fn short_state_name(state: PathState) -> &'static str {
+    match state {
+        PathState::PotentiallyFailed => "pot. failed",
+        state => state_name(state),
+    }
+}
+
+/// The state of a network without a path.
+fn down(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..600 => format!("down {seconds} s"),
+        600..36_000 => format!("down {} min", seconds / 60),
+        _ => format!("down {} h", seconds / 3600),
     }
 }
 
@@ -209,41 +227,60 @@ impl ClientView {
     }
 
     /// A table of paths and one of rules.
-    fn table(&self) -> String {
-        let group = |title: &str, columns: &[&str]| Group {
-            title: title.to_owned(),
-            columns: columns.iter().map(|&column| column.to_owned()).collect(),
-        };
+    fn table(&self, columns: usize) -> String {
         let head = match (self.remote.as_str(), &self.association) {
             ("", None) => "not connected\n".to_owned(),
             ("", Some(_)) => String::new(),
             (remote, _) => format!("{remote}\n"),
         };
-        let columns = ["state", "RTT", "rate", "sent", "received", "loss", "remark"];
-        let mut paths = Table::new("path", vec![group("", &columns)]);
+        let paths = match (self.paths(), self.networks.as_slice()) {
+            ([], []) => String::new(),
+            _ => format!("{}\n{}\n", self.path_table(columns), self.legend()),
+        };
+        format!("{head}{paths}{}", self.rule_table(columns))
+    }
+
+    fn path_table(&self, columns: usize) -> String {
+        let heads = ["state", "RTT", "rate", "sent", "received", "loss"];
+        let mut paths = Table::new("path", vec![group(&heads)]);
         self.path_rows().into_iter().for_each(|row| paths.row(row));
-        let columns = [
+        paths.render_within(columns)
+    }
+
+    fn rule_table(&self, columns: usize) -> String {
+        let heads = [
             "flows", "sent", "bytes", "received", "bytes", "dropped", "late", "refused",
         ];
-        let mut rules = Table::new("rule", vec![group("", &columns)]);
+        let mut rules = Table::new("rule", vec![group(&heads)]);
         for (name, stats) in &self.rules {
             rules.row(vec![
                 short_rule(name),
                 stats.flows.to_string(),
-                stats.messages_sent.to_string(),
-                units::size(stats.bytes_sent),
-                stats.messages_received.to_string(),
-                units::size(stats.bytes_received),
-                stats.dropped.to_string(),
-                stats.abandoned.to_string(),
-                stats.flows_refused.to_string(),
+                units::short_count(stats.messages_sent),
+                units::short_size(stats.bytes_sent),
+                units::short_count(stats.messages_received),
+                units::short_size(stats.bytes_received),
+                units::short_count(stats.dropped),
+                units::short_count(stats.abandoned),
+                units::short_count(stats.flows_refused),
             ]);
         }
-        let paths = match (self.paths(), self.networks.as_slice()) {
-            ([], []) => String::new(),
-            _ => format!("{}\n\n", paths.render()),
+        rules.render_within(columns)
+    }
+
+    /// The meaning of the states of the table other than active, a line each.
+    fn legend(&self) -> String {
+        let mut states: Vec<PathState> = Vec::new();
+        for path in self.shown_paths() {
+            if path.state != PathState::Active && !states.contains(&path.state) {
+                states.push(path.state);
+            }
+        }
+        let line = |&state: &PathState| match (short_state_name(state), state_name(state)) {
+            (short, name) if short == name => format!("{name}: {}\n", remark(state)),
+            (short, name) => format!("{short}: {name}, {}\n", remark(state)),
         };
-        format!("{head}{paths}{}", rules.render())
+        states.iter().map(line).collect()
     }
 
     /// The name of a path in the table. A client's network has one path as a rule, and each path of a server leads to another address.
@@ -259,20 +296,20 @@ impl ClientView {
         }
     }
 
-    /// Whether this is an address that only the client's own network knows, and from which nothing comes. Such rows say nothing to the operator.
-    fn is_behind_translator(&self, path: &PathStats) -> bool {
-        self.remark(path) == BEHIND_TRANSLATOR
+    /// The paths of the table: all, except from addresses that only the client's own network knows, and from which nothing comes. Such rows
+    /// say nothing to the operator.
+    fn shown_paths(&self) -> impl Iterator<Item = &PathStats> {
+        let is_behind_translator = |path: &&PathStats| self.remark(path) == BEHIND_TRANSLATOR;
+        self.paths()
+            .iter()
+            .filter(move |path| !is_behind_translator(path))
     }
 
     /// The paths, and the networks without a path. At a client, the first path of a network has the counters of the network.
     fn path_rows(&self) -> Vec<Vec<String>> {
         let mut rows = Vec::new();
         let mut rest: Vec<&Network> = self.networks.iter().collect();
-        for path in self
-            .paths()
-            .iter()
-            .filter(|path| !self.is_behind_translator(path))
-        {
+        for path in self.shown_paths() {
             let name = self.network(path);
             let network = rest.iter().position(|network| network.name == name);
             let counts = match network {
@@ -280,129 +317,174 @@ impl ClientView {
                 None if self.networks.is_empty() => Some(Counts::of(path)),
                 None => None,
             };
-            let rate = path
-                .pacing_rate
-                .map(|rate| units::rate(rate, Duration::from_secs(1)));
-            rows.push(row(
-                self.short_name(path),
-                state_name(path.state),
-                [
-                    path.srtt.map_or_else(String::new, units::duration),
-                    rate.unwrap_or_default(),
-                ],
-                counts.as_ref(),
-                self.remark(path).to_owned(),
-            ));
+            let now = [
+                path.srtt.map_or_else(String::new, units::duration),
+                path.pacing_rate.map_or_else(String::new, units::short_rate),
+            ];
+            let state = short_state_name(path.state).to_owned();
+            rows.push(row(self.short_name(path), state, now, counts.as_ref()));
         }
         for network in rest {
-            let (state, remark) = match network.down_for {
-                Some(time) => ("down", format!("for {:.0} s", time.as_secs_f64())),
-                None => ("", String::new()),
-            };
-            let none = [String::new(), String::new()];
-            rows.push(row(
-                network.name.clone(),
-                state,
-                none,
-                Some(&network.counts),
-                remark,
-            ));
+            let state = network.down_for.map_or_else(String::new, down);
+            let now = [String::new(), String::new()];
+            rows.push(row(network.name.clone(), state, now, Some(&network.counts)));
         }
         rows
     }
 }
 
+fn group(columns: &[&str]) -> Group {
+    Group {
+        title: String::new(),
+        columns: columns.iter().map(|&column| column.to_owned()).collect(),
+    }
+}
+
 /// A row of the table of paths: `now` are the RTT and the rate.
-fn row(name: String, state: &str, now: [String; 2], counts: Option<&Counts>, remark: String) -> Vec<String> {
+fn row(name: String, state: String, now: [String; 2], counts: Option<&Counts>) -> Vec<String> {
     let counted = counts.map(|counts| {
-        let loss = format!("{:.1} %", counts.loss() * 100.0);
         [
-            units::size(counts.bytes_sent),
-            units::size(counts.bytes_received),
-            loss,
+            units::short_size(counts.bytes_sent),
+            units::short_size(counts.bytes_received),
+            units::short_share(counts.loss()),
         ]
     });
-    let mut row = vec![name, state.to_owned()];
+    let mut row = vec![name, state];
     row.extend(now);
     row.extend(counted.unwrap_or_default());
-    row.push(remark);
     row
 }
 
-/// Draws tables: on a terminal over the ones before, with the last messages, otherwise below them.
-#[derive(Debug)]
-pub(super) struct Screen<'a> {
-    /// `None` without a terminal: there, nothing erases the messages.
-    messages: Option<&'a Messages>,
-}
+#[cfg(test)]
+pub(super) mod tests {
+    use std::net::SocketAddr;
 
-impl<'a> Screen<'a> {
-    pub(super) fn new(messages: Option<&'a Messages>) -> Self {
-        Self { messages }
+    use anabranch::Endpoint;
+
+    use super::*;
+
+    /// The statistics of an association between two endpoints here.
+    pub(in super::super) async fn association() -> AssociationStats {
+        let bind = || async {
+            Endpoint::builder()
+                .bind("127.0.0.1:0")
+                .await
+                .expect("a free port")
+        };
+        let (server, client) = (bind().await, bind().await);
+        let port = anabranch_forward::PORT;
+        server.listen_on_port(port).expect("a port");
+        let association = client.connect_to_port(server.local_addr(), port).await;
+        association.expect("it answers").stats()
     }
 
-    pub(super) fn draw(&self, status: &Status) -> String {
-        // The sequences of ECMA-48: the cursor to the first line, and erase what follows.
-        const OVER: &str = "\x1b[H\x1b[J";
-        let tables = status.tables();
-        match self.messages {
-            Some(messages) => format!("{OVER}{tables}\n{}", messages.last()),
-            None => format!("{tables}\n"),
+    /// A server's view of a client with the widest values that its tables allow for.
+    pub(in super::super) fn widest(association: &AssociationStats, remotes: &[&str]) -> ClientView {
+        let widest = |remote: &&str| {
+            let mut path = association.paths[0].clone();
+            path.remote = remote.parse::<SocketAddr>().expect("an address");
+            path.state = PathState::PotentiallyFailed;
+            path.srtt = Some(Duration::from_micros(9_999));
+            path.pacing_rate = Some(124_900_000);
+            path.data_bytes_sent = 1_048_575;
+            path.data_bytes_received = 1_073_741_823;
+            (path.data_chunks_sent, path.chunks_lost) = (1000, 1000);
+            path
+        };
+        let mut stats = RuleStats::default();
+        stats.flows = 16_384;
+        for bytes in [&mut stats.bytes_sent, &mut stats.bytes_received] {
+            *bytes = 1_048_575;
+        }
+        for count in [
+            &mut stats.messages_sent,
+            &mut stats.messages_received,
+            &mut stats.dropped,
+            &mut stats.abandoned,
+            &mut stats.flows_refused,
+        ] {
+            *count = 999_999;
+        }
+        let mut association = association.clone();
+        association.paths = remotes.iter().map(widest).collect();
+        let names = ["udp 127.0.0.1:9", "reverse-tcp [2001:db8:ffff::1]:65535"];
+        ClientView {
+            remote: remotes[0].to_owned(),
+            association: Some(association),
+            interfaces: BTreeMap::new(),
+            networks: Vec::new(),
+            rules: names.map(|name| (name.to_owned(), stats)).into(),
         }
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::output::Output;
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_widest_rows_fit_eighty_columns() {
+        let association = association().await;
+        let remotes = [
+            "203.0.113.7:54321",
+            "255.255.255.255:65535",
+            "[2001:db8:1234:5678:9abc:def0:1234:5678]:65535",
+        ];
+        let view = widest(&association, &remotes);
+        let table = view.table(80);
+        for line in table.lines() {
+            assert!(line.chars().count() <= 80, "{line}\n{table}");
+        }
+        // All values are there.
+        let row = table.lines().find(|line| line.starts_with(remotes[0])).unwrap();
+        assert!(table.lines().any(|line| line == remotes[2]), "{table}");
+        for cell in ["pot. failed", "999 Mbit/s", "1024 KiB", "1024 MiB", "100 %"] {
+            assert!(table.contains(cell), "{cell}: {row}\n{table}");
+        }
+        let legend = "\npot. failed: potentially failed, no answer, tested again\n\nrule ";
+        assert!(table.contains(legend), "{table}");
+        // Without a terminal, each path has one line.
+        let wide = view.table(usize::MAX);
+        assert!(
+            wide.lines()
+                .any(|line| line.starts_with(remotes[2]) && line.ends_with("100 %")),
+            "{wide}"
+        );
+    }
 
     #[test]
     fn a_client_without_association_has_its_rules() {
+        let network = Network {
+            name: "wifi".to_owned(),
+            counts: Counts {
+                bytes_sent: 2048,
+                bytes_received: 3072,
+                chunks_sent: 4,
+                chunks_lost: 1,
+                ..Counts::default()
+            },
+            down_for: Some(Duration::from_secs(7)),
+        };
         let status = Status {
             clients: vec![ClientView {
                 remote: String::new(),
                 association: None,
                 interfaces: BTreeMap::new(),
-                networks: vec![Network {
-                    name: "wifi".to_owned(),
-                    counts: Counts {
-                        bytes_sent: 2048,
-                        bytes_received: 3072,
-                        chunks_sent: 4,
-                        chunks_lost: 1,
-                        ..Counts::default()
-                    },
-                    down_for: Some(Duration::from_secs(7)),
-                }],
+                networks: vec![network],
                 rules: vec![("udp 127.0.0.1:5000=h:1".to_owned(), RuleStats::default())],
             }],
         };
-        let drawn = Screen::new(None).draw(&status);
+        let drawn = status.tables(80);
         assert!(drawn.starts_with("not connected\npath"), "{drawn}");
-        let down = drawn.lines().find(|line| line.starts_with("wifi")).unwrap();
-        let cells: Vec<&str> = down.split_whitespace().collect();
-        let expected = [
-            "wifi", "down", "2.0", "KiB", "3.0", "KiB", "25.0", "%", "for", "7", "s",
-        ];
+        let row = drawn.lines().find(|line| line.starts_with("wifi")).unwrap();
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        let expected = ["wifi", "down", "7", "s", "2.00", "KiB", "3.00", "KiB", "25", "%"];
         assert_eq!(cells, expected, "{drawn}");
+        let times = [599, 600, 36_000].map(|seconds| down(Duration::from_secs(seconds)));
+        assert_eq!(times, ["down 599 s", "down 10 min", "down 10 h"]);
         assert_eq!(status.to_json()["clients"][0]["networks"][0]["bytes_sent"], 2048);
         assert!(drawn.contains("\nudp 5000  "), "{drawn}");
         assert_eq!(
             short_rule("tcp unix:/run/a.sock=h:1,class=1"),
             "tcp unix:/run/a.sock"
         );
-        let messages = Messages::new(Output::Text);
-        let over = Screen::new(Some(&messages)).draw(&status);
-        assert_eq!(over, format!("\x1b[H\x1b[J{drawn}"));
-        messages.fact("page at http://127.0.0.1:1/", &json!({}));
-        let over = Screen::new(Some(&messages)).draw(&status);
-        assert!(
-            over.contains(&drawn) && over.ends_with("page at http://127.0.0.1:1/\n"),
-            "{over}"
-        );
         assert_eq!(status.to_json()["clients"][0]["connected"], false);
         let none = Status { clients: Vec::new() };
-        assert_eq!(Screen::new(None).draw(&none), "no client\n");
+        assert_eq!(none.tables(80), "no client");
     }
 }
