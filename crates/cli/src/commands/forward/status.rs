@@ -84,6 +84,12 @@ pub(super) fn state_name(state: PathState) -> &'static str {
     }
 }
 
+/// The rate in bytes per second at which the congestion control would send. `None` until the path has sent as much as this rate sends in a
+/// second: before, the congestion control guesses the rate from its initial window.
+fn tried_rate(path: &PathStats) -> Option<u64> {
+    path.pacing_rate.filter(|&rate| path.data_bytes_sent >= rate)
+}
+
 /// The name of a state in the table, where the longest one has no room.
 fn short_state_name(state: PathState) -> &'static str {
     match state {
@@ -205,7 +211,7 @@ impl ClientView {
             json!({
                 "interface": self.interface(path), "local": path.local.map(|local| local.to_string()), "remote": path.remote.to_string(),
                 "state": state_name(path.state), "remark": Some(self.remark(path)).filter(|remark| !remark.is_empty()), "srtt_ms": path.srtt.map(|rtt| rtt.as_secs_f64() * 1e3),
-                "rate_bits_per_second": path.pacing_rate.map(|rate| rate * 8),
+                "rate_bits_per_second": tried_rate(path).map(|rate| rate.saturating_mul(8)),
                 "bytes_sent": path.data_bytes_sent, "bytes_received": path.data_bytes_received, "chunks_sent": path.data_chunks_sent,
                 "chunks_lost": path.chunks_lost, "chunks_retransmitted": path.chunks_retransmitted,
             })
@@ -319,7 +325,7 @@ impl ClientView {
             };
             let now = [
                 path.srtt.map_or_else(String::new, units::duration),
-                path.pacing_rate.map_or_else(String::new, units::short_rate),
+                tried_rate(path).map_or_else(|| "–".to_owned(), units::short_rate),
             ];
             let state = short_state_name(path.state).to_owned();
             rows.push(row(self.short_name(path), state, now, counts.as_ref()));
@@ -386,7 +392,7 @@ pub(super) mod tests {
             path.state = PathState::PotentiallyFailed;
             path.srtt = Some(Duration::from_micros(9_999));
             path.pacing_rate = Some(124_900_000);
-            path.data_bytes_sent = 1_048_575;
+            path.data_bytes_sent = 1_073_741_823;
             path.data_bytes_received = 1_073_741_823;
             (path.data_chunks_sent, path.chunks_lost) = (1000, 1000);
             path
@@ -430,10 +436,11 @@ pub(super) mod tests {
         for line in table.lines() {
             assert!(line.chars().count() <= 80, "{line}\n{table}");
         }
+        assert!(!table.contains('–'), "{table}");
         // All values are there.
         let row = table.lines().find(|line| line.starts_with(remotes[0])).unwrap();
         assert!(table.lines().any(|line| line == remotes[2]), "{table}");
-        for cell in ["pot. failed", "999 Mbit/s", "1024 KiB", "1024 MiB", "100 %"] {
+        for cell in ["pot. failed", "999 Mbit/s", "1024 MiB", "1024 KiB", "100 %"] {
             assert!(table.contains(cell), "{cell}: {row}\n{table}");
         }
         let legend = "\npot. failed: potentially failed, no answer, tested again\n\nrule ";
@@ -445,6 +452,25 @@ pub(super) mod tests {
                 .any(|line| line.starts_with(remotes[2]) && line.ends_with("100 %")),
             "{wide}"
         );
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_rate_is_shown_after_a_second_at_this_rate() {
+        let mut view = widest(&association().await, &["203.0.113.7:54321"]);
+        for (rate, sent, cell, bits) in [
+            (None, 1 << 20, "–", Value::Null),
+            (Some(1_000_000), 999_999, "–", Value::Null),
+            (Some(1_000_000), 1_000_000, "8.00 Mbit/s", 8_000_000.into()),
+        ] {
+            let paths = view
+                .association
+                .as_mut()
+                .map(|association| &mut association.paths);
+            let path = &mut paths.unwrap()[0];
+            (path.pacing_rate, path.data_bytes_sent) = (rate, sent);
+            assert_eq!(view.path_rows()[0][3], cell);
+            assert_eq!(view.to_json()["paths"][0]["rate_bits_per_second"], bits);
+        }
     }
 
     #[test]
