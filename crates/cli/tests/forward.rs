@@ -307,6 +307,62 @@ fn datagrams_and_connections_pass_and_are_counted() {
     }
 }
 
+/// The side of a target says that the target does not accept, and says it once.
+#[test]
+fn a_target_that_does_not_accept_is_named() {
+    // Ports that were free a moment ago: nothing receives there.
+    let closed_udp = udp().1;
+    let closed_tcp = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed_tcp = closed_tcp.to_string();
+    let (mut server, port) = server(&["--allow-to", "127.0.0.1:*", "--allow-listen", "127.0.0.1:*"]);
+    let [udp_rule, tcp_rule] = [&closed_udp, &closed_tcp].map(|target| format!("0={target}"));
+    let mut client = Side::start(&[
+        "client",
+        "127.0.0.1",
+        "--udp-port",
+        &port,
+        "--udp",
+        &udp_rule,
+        "--tcp",
+        &tcp_rule,
+        "--reverse-tcp",
+        &tcp_rule,
+    ]);
+    let listening = client.event("listening");
+    let connected = client.event("connected");
+    server.event("connected");
+    let refused = |place: SocketAddr| {
+        let mut stream = TcpStream::connect(place).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        assert_eq!(
+            stream.read(&mut [0]).unwrap_err().kind(),
+            std::io::ErrorKind::ConnectionReset
+        );
+    };
+    // The second connection is refused in the same minute.
+    for _ in 0..2 {
+        refused(place(&listening, 1, "listens_at"));
+    }
+    // The system tells the forwarder at its next datagram that the port is closed.
+    let (program, _) = udp();
+    for _ in 0..2 {
+        program
+            .send_to(b"hello", place(&listening, 0, "listens_at"))
+            .unwrap();
+    }
+    for (protocol, target) in [("tcp", &closed_tcp), ("udp", &closed_udp)] {
+        let failed = server.event("target_failed");
+        assert_eq!(failed["protocol"], protocol, "{failed}");
+        assert_eq!(failed["target"], target.as_str(), "{failed}");
+        assert!(failed["remote"].is_string(), "{failed}");
+        assert!(failed["error"].as_str().unwrap().contains("refused"), "{failed}");
+    }
+    refused(place(&connected, 2, "server_listens_at"));
+    let failed = client.event("target_failed");
+    assert_eq!(failed["target"], closed_tcp, "{failed}");
+    assert_eq!(failed["remote"], Value::Null);
+}
+
 /// Without a terminal and without `--interval`, the last report is the only one.
 #[test]
 #[cfg(unix)]

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::counters::{RuleCounters, RuleStats};
 use crate::dial::Dial;
+use crate::failure::{Failures, TargetFailure, Told};
 use crate::limits::Limits;
 use crate::lock::{Lock, lock};
 use crate::rule::{Listen, Rule};
@@ -70,6 +71,8 @@ pub enum ClientEvent {
         /// The pause until the next attempt.
         retry_in: Duration,
     },
+    /// The target of a reverse rule does not accept. Each target is told once a minute, and at most 64 of them.
+    TargetFailed(TargetFailure),
 }
 
 #[derive(Clone)]
@@ -87,7 +90,8 @@ pub struct Client {
     session: Lock<Option<Arc<Session>>>,
     /// Asks for another association.
     renewal: Notify,
-    observe: Box<dyn Fn(ClientEvent) + Send + Sync>,
+    told: Arc<Told>,
+    observe: Arc<dyn Fn(ClientEvent) + Send + Sync>,
 }
 
 impl std::fmt::Debug for Client {
@@ -113,14 +117,15 @@ impl Client {
             limits,
             session: Lock::new(None),
             renewal: Notify::new(),
-            observe: Box::new(|_| {}),
+            told: Arc::default(),
+            observe: Arc::new(|_| {}),
         })
     }
 
     /// Calls this function at each event.
     #[must_use]
     pub fn observe(mut self, observe: impl Fn(ClientEvent) + Send + Sync + 'static) -> Self {
-        self.observe = Box::new(observe);
+        self.observe = Arc::new(observe);
         self
     }
 
@@ -261,7 +266,11 @@ impl Client {
             flows: self.limits.flows.min(welcome.most_flows),
             ..self.limits
         };
-        let session = Session::new(association.clone(), true, rules, &limits);
+        let observe = Arc::clone(&self.observe);
+        let failures = Failures::new(&self.told, move |failure| {
+            observe(ClientEvent::TargetFailed(failure));
+        });
+        let session = Session::new(association.clone(), true, rules, &limits, failures);
         *lock(&self.session) = Some(Arc::clone(&session));
         let mut listeners = Vec::new();
         // Dropped with the session, which ends them.

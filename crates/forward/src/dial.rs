@@ -23,25 +23,49 @@ pub(crate) struct Dial {
     pub(crate) policy: Option<Arc<Policy>>,
 }
 
+/// Why a flow does not reach its target.
+#[derive(Debug)]
+pub(crate) enum DialError {
+    /// The policy does not permit its addresses.
+    Forbidden,
+    /// The target does not accept, or has no address.
+    Target(io::Error),
+}
+
+impl From<io::Error> for DialError {
+    fn from(error: io::Error) -> Self {
+        Self::Target(error)
+    }
+}
+
+impl DialError {
+    /// The reason for the peer.
+    pub(crate) fn reason(&self) -> ResetReason {
+        match self {
+            Self::Forbidden => ResetReason::Forbidden,
+            Self::Target(_) => ResetReason::Target,
+        }
+    }
+}
+
 /// Waits no longer than the limit.
-async fn in_time<T>(work: impl Future<Output = Result<T, ResetReason>>) -> Result<T, ResetReason> {
-    tokio::time::timeout(LIMIT, work)
-        .await
-        .unwrap_or(Err(ResetReason::Target))
+async fn in_time<T>(work: impl Future<Output = Result<T, DialError>>) -> Result<T, DialError> {
+    let late = || {
+        let text = format!("no answer within {} s", LIMIT.as_secs());
+        Err(io::Error::new(io::ErrorKind::TimedOut, text).into())
+    };
+    tokio::time::timeout(LIMIT, work).await.unwrap_or_else(|_| late())
 }
 
 impl Dial {
     /// The permitted addresses of the target. The caller connects to these and does not resolve the name again.
-    async fn addresses(&self, protocol: Protocol) -> Result<Vec<SocketAddr>, ResetReason> {
+    async fn addresses(&self, protocol: Protocol) -> Result<Vec<SocketAddr>, DialError> {
         let Target::Host { host, port } = &self.target else {
-            return Err(ResetReason::Forbidden);
+            return Err(DialError::Forbidden);
         };
         let found: Vec<SocketAddr> = match host.parse::<IpAddr>() {
             Ok(address) => vec![SocketAddr::new(address, *port)],
-            Err(_) => match tokio::net::lookup_host((host.as_str(), *port)).await {
-                Ok(found) => found.collect(),
-                Err(_) => return Err(ResetReason::Target),
-            },
+            Err(_) => tokio::net::lookup_host((host.as_str(), *port)).await?.collect(),
         };
         let is_permitted = |address: &SocketAddr| match &self.policy {
             Some(policy) => policy.permits(protocol, host, *address),
@@ -49,18 +73,17 @@ impl Dial {
         };
         let permitted: Vec<SocketAddr> = found.into_iter().filter(is_permitted).collect();
         if permitted.is_empty() {
-            return Err(ResetReason::Forbidden);
+            return Err(DialError::Forbidden);
         }
         Ok(permitted)
     }
 
-    pub(crate) async fn connect(&self) -> Result<ByteSocket, ResetReason> {
+    pub(crate) async fn connect(&self) -> Result<ByteSocket, DialError> {
         in_time(async {
             match &self.target {
                 Target::Host { .. } => {
                     let addresses = self.addresses(Protocol::Tcp).await?;
-                    let stream = TcpStream::connect(&addresses[..]).await;
-                    stream.map(ByteSocket::from).map_err(|_| ResetReason::Target)
+                    Ok(TcpStream::connect(&addresses[..]).await?.into())
                 }
                 Target::Unix(path) => self.connect_unix(path).await,
             }
@@ -69,29 +92,30 @@ impl Dial {
     }
 
     #[cfg(unix)]
-    async fn connect_unix(&self, path: &std::path::Path) -> Result<ByteSocket, ResetReason> {
+    async fn connect_unix(&self, path: &std::path::Path) -> Result<ByteSocket, DialError> {
         let is_permitted = |policy: &Arc<Policy>| policy.may_reach(Protocol::Tcp, &self.target);
         if !self.policy.as_ref().is_none_or(is_permitted) {
-            return Err(ResetReason::Forbidden);
+            return Err(DialError::Forbidden);
         }
-        let stream = tokio::net::UnixStream::connect(path).await;
-        stream.map(ByteSocket::from).map_err(|_| ResetReason::Target)
+        Ok(tokio::net::UnixStream::connect(path).await?.into())
     }
 
     #[cfg(not(unix))]
-    async fn connect_unix(&self, _path: &std::path::Path) -> Result<ByteSocket, ResetReason> {
-        Err(ResetReason::Forbidden)
+    async fn connect_unix(&self, _path: &std::path::Path) -> Result<ByteSocket, DialError> {
+        Err(DialError::Forbidden)
     }
 
     /// A socket that sends to the first address of the target that the system can reach, and receives from it alone.
-    pub(crate) async fn open_datagrams(&self) -> Result<UdpSocket, ResetReason> {
+    pub(crate) async fn open_datagrams(&self) -> Result<UdpSocket, DialError> {
         in_time(async {
+            let mut last = DialError::Forbidden;
             for address in self.addresses(Protocol::Udp).await? {
-                if let Ok(socket) = connect_datagrams(address).await {
-                    return Ok(socket);
+                match connect_datagrams(address).await {
+                    Ok(socket) => return Ok(socket),
+                    Err(error) => last = error.into(),
                 }
             }
-            Err(ResetReason::Target)
+            Err(last)
         })
         .await
     }
@@ -134,7 +158,7 @@ mod tests {
             let socket = dial(target, permitted).open_datagrams().await;
             assert_eq!(socket.is_ok(), answer, "{target} {permitted:?}");
             if let Err(reason) = socket {
-                assert_eq!(reason, ResetReason::Forbidden);
+                assert_eq!(reason.reason(), ResetReason::Forbidden);
             }
         }
     }

@@ -48,6 +48,7 @@ mod classify;
 mod client;
 mod counters;
 mod dial;
+mod failure;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -65,6 +66,7 @@ mod wire;
 
 pub use client::{Client, ClientError, ClientEvent};
 pub use counters::RuleStats;
+pub use failure::TargetFailure;
 pub use limits::{Limits, MOST_FLOWS};
 pub use policy::{Permission, Policy};
 pub use rule::{CLASSES, LONGEST_DEADLINE, Listen, Protocol, Rule, RuleError, Target, Traffic, allowed_idle};

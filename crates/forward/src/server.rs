@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use crate::counters::{RuleCounters, RuleStats};
 use crate::dial::Dial;
+use crate::failure::{Failures, TargetFailure, Told};
 use crate::limits::Limits;
 use crate::lock::{Lock, lock};
 use crate::policy::Policy;
@@ -47,6 +48,13 @@ pub enum ServerEvent {
         reason: String,
         /// The rules, described, with their counters; empty if the client was not accepted.
         rules: Vec<(String, RuleStats)>,
+    },
+    /// A target here does not accept. Each target is told once a minute, and at most 64 of them.
+    TargetFailed {
+        /// The address of the client.
+        remote: SocketAddr,
+        /// The target and the error.
+        failure: TargetFailure,
     },
 }
 
@@ -93,7 +101,8 @@ pub struct Server {
     clients: Lock<BTreeMap<[u8; 16], Served>>,
     /// How often the policies have changed. A client whose policy may be an older one is not served.
     changes: AtomicU64,
-    observe: Box<dyn Fn(ServerEvent) + Send + Sync>,
+    told: Arc<Told>,
+    observe: Arc<dyn Fn(ServerEvent) + Send + Sync>,
 }
 
 impl std::fmt::Debug for Server {
@@ -113,7 +122,8 @@ impl Server {
             places: Semaphore::new(MOST_CLIENTS),
             clients: Lock::default(),
             changes: AtomicU64::new(0),
-            observe: Box::new(|_| {}),
+            told: Arc::default(),
+            observe: Arc::new(|_| {}),
         }
     }
 
@@ -127,7 +137,7 @@ impl Server {
     /// Calls this function at each event.
     #[must_use]
     pub fn observe(mut self, observe: impl Fn(ServerEvent) + Send + Sync + 'static) -> Self {
-        self.observe = Box::new(observe);
+        self.observe = Arc::new(observe);
         self
     }
 
@@ -243,7 +253,8 @@ impl Server {
         let described = hello.rules.iter().map(describe);
         let counters = rules.iter().map(|rule| Arc::clone(&rule.counters));
         let counted = described.clone().zip(counters).collect();
-        let session = Session::new(association.clone(), false, rules, &self.limits);
+        let failures = self.failures(association.remote_addr());
+        let session = Session::new(association.clone(), false, rules, &self.limits, failures);
         let welcome = Message::Welcome(Welcome {
             version: VERSION,
             most_flows: session.most_flows(),
@@ -277,6 +288,13 @@ impl Server {
         }
         let reason = session.run(listeners).await;
         (reason, served.stats())
+    }
+
+    fn failures(&self, remote: SocketAddr) -> Failures {
+        let observe = Arc::clone(&self.observe);
+        Failures::new(&self.told, move |failure| {
+            observe(ServerEvent::TargetFailed { remote, failure });
+        })
     }
 
     /// Ends the earlier association of a client, and waits until its listening places are free.

@@ -5,6 +5,7 @@ mod datagrams;
 mod table;
 
 use std::fmt::Display;
+use std::io;
 use std::sync::Arc;
 
 use anabranch::{Association, CloseReason, Event, StreamId};
@@ -13,7 +14,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::counters::RuleCounters;
-use crate::dial::Dial;
+use crate::dial::{Dial, DialError};
+use crate::failure::Failures;
 use crate::limits::{Limits, MOST_FLOWS};
 use crate::lock::{Lock, lock};
 use crate::memory::Memory;
@@ -85,6 +87,7 @@ pub(crate) struct Session {
     rules: Vec<SessionRule>,
     table: Lock<Table>,
     memory: Memory,
+    failures: Failures,
     /// For one read of a socket at a time, which does not wait: most sockets of a session are idle, and need no buffer of their own.
     scratch: Lock<Box<[u8]>>,
     /// Becomes true at the end. Each task holds a receiver.
@@ -109,6 +112,7 @@ impl Session {
         is_client: bool,
         rules: Vec<SessionRule>,
         limits: &Limits,
+        failures: Failures,
     ) -> Arc<Self> {
         let streams = association.outbound_streams().saturating_sub(1);
         let flows = limits.flows.min(MOST_FLOWS).min(streams.into());
@@ -118,6 +122,7 @@ impl Session {
             rules,
             table: Lock::new(Table::new(is_client, flows as usize)),
             memory: Memory::new(limits.memory),
+            failures,
             scratch: Lock::new(vec![0; 1 << 16].into()),
             ended: watch::Sender::new(false),
         })
@@ -287,6 +292,22 @@ impl Session {
             // The association has ended: `dispatch` finds out.
             _ => Ok(()),
         }
+    }
+
+    /// Tells the user that the target of a rule does not accept.
+    fn report(&self, rule: u16, error: &io::Error) {
+        let own = self.rule(rule);
+        if let Some(dial) = &own.dial {
+            self.failures.report(own.protocol, &dial.target, error);
+        }
+    }
+
+    /// The reason for the peer that a flow does not reach its target. The user hears of the target.
+    fn judge(&self, rule: u16, error: &DialError) -> ResetReason {
+        if let DialError::Target(error) = error {
+            self.report(rule, error);
+        }
+        error.reason()
     }
 
     /// Removes a flow, and returns what it occupied.

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anabranch::{AcceptedKeys, TlsSettings};
-use anabranch_forward::{Limits, MOST_FLOWS};
+use anabranch_forward::{Limits, MOST_FLOWS, TargetFailure};
 use clap::{Args, Subcommand, ValueHint};
 use hyper::Request;
 use hyper::body::Incoming;
@@ -280,6 +280,24 @@ impl Common {
             output.fact(screen.draw(&status), &status.to_json());
         }
     }
+}
+
+/// Prints that a target at this side does not accept, and how to correct this: `rule` is the option of the client with the target.
+fn tell_failure(messages: &Messages, client: Option<SocketAddr>, rule: &str, failure: &TargetFailure) {
+    let TargetFailure {
+        protocol,
+        target,
+        error,
+        ..
+    } = failure;
+    let of = client.map_or_else(String::new, |client| format!("{client}: "));
+    messages.fact(
+        format!("{of}target {target}/{protocol} does not accept: {error}; start its program, or correct the client's {rule}{protocol}"),
+        &json!({
+            "event": "target_failed", "remote": client.map(|client| client.to_string()), "target": target.to_string(),
+            "protocol": protocol.to_string(), "error": error,
+        }),
+    );
 }
 
 /// Answers the requests of a port, if it is open.

@@ -169,7 +169,8 @@ impl Session {
             let _removal = removal;
             match dial.connect().await {
                 Ok(socket) => session.carry(&flow, incoming, socket).await,
-                Err(reason) => {
+                Err(error) => {
+                    let reason = session.judge(rule, &error);
                     session.rule(rule).counters.flows_refused.add(1);
                     session.reset(&flow, reason).await;
                 }

@@ -16,6 +16,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::table::Entry;
 use super::{Session, StreamClass, Violation, detached};
 use crate::classify::{Classifier, LIFETIME, Media};
+use crate::dial::DialError;
 use crate::lock::{Lock, lock};
 use crate::pace::Bucket;
 use crate::rule::{Protocol, Traffic};
@@ -245,12 +246,13 @@ impl Session {
         let idle = rule.traffic.idle;
         let opened = match &rule.dial {
             Some(dial) => dial.open_datagrams().await,
-            None => Err(ResetReason::Forbidden),
+            None => Err(DialError::Forbidden),
         };
         let mut checks = checks(idle);
         let socket = match opened {
             Ok(socket) => socket,
-            Err(reason) => {
+            Err(error) => {
+                let reason = self.judge(flow.rule, &error);
                 flow.refuse();
                 // The dispatcher ends the association if its refusals are not read; this one is worth less.
                 let _ = self.refuse(flow.id, flow.rule, reason);
@@ -269,8 +271,9 @@ impl Session {
                 payload = waiting.recv() => {
                     let Some(payload) = payload else { return };
                     self.memory.release(payload.len() + OVERHEAD);
-                    if socket.send(&payload).await.is_err() {
+                    if let Err(error) = socket.send(&payload).await {
                         rule.counters.dropped.add(1);
+                        self.report_closed(flow.rule, &error);
                     }
                 }
                 ready = socket.readable() => {
@@ -292,8 +295,15 @@ impl Session {
                 Ok(len) => self.send_datagram(flow, &scratch[..len.min(MOST_DATAGRAM)]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // The system reports here that the target's port is closed (ICMP). It may open again.
-                Err(_) => {}
+                Err(error) => self.report_closed(flow.rule, &error),
             }
+        }
+    }
+
+    /// Tells the user if no program receives at the target. Other errors concern one datagram, such as one that is too long.
+    fn report_closed(&self, rule: u16, error: &io::Error) {
+        if error.kind() == io::ErrorKind::ConnectionRefused {
+            self.report(rule, error);
         }
     }
 }

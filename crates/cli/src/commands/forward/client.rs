@@ -17,7 +17,7 @@ use super::file::{self, ClientFile};
 use super::messages::Messages;
 use super::status::{ClientView, Status};
 use super::totals::Totals;
-use super::{Common, ENCRYPTION, networks};
+use super::{Common, ENCRYPTION, networks, tell_failure};
 use crate::encryption::{describe_peer, public_keys};
 use crate::failure::Failure;
 use crate::interrupt::{Interrupt, Reload};
@@ -420,6 +420,7 @@ fn tell(messages: &Messages, event: &ClientEvent) {
             *retry_in,
             &json!({ "event": "disconnected", "reason": reason, "retry_in_seconds": retry_in.as_secs_f64() }),
         ),
+        ClientEvent::TargetFailed(failure) => tell_failure(messages, None, "--reverse-", failure),
         _ => {}
     }
 }

@@ -14,7 +14,7 @@ use super::file::{self, ServerFile};
 use super::messages::Messages;
 use super::permissions::{Permissions, parse_place};
 use super::status::{Status, rule_record};
-use super::{Common, ENCRYPTION, HURRY, LIMITS};
+use super::{Common, ENCRYPTION, HURRY, LIMITS, tell_failure};
 use crate::encryption::describe_peer;
 use crate::failure::Failure;
 use crate::interrupt::{Interrupt, Reload};
@@ -267,6 +267,9 @@ fn tell(messages: &Messages, stops: bool, event: &ServerEvent) {
                 text,
                 &json!({ "event": "disconnected", "remote": remote.to_string(), "reason": reason, "rules": rules }),
             );
+        }
+        ServerEvent::TargetFailed { remote, failure } => {
+            tell_failure(messages, Some(*remote), "--", failure);
         }
         _ => {}
     }
