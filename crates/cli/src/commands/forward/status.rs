@@ -224,7 +224,9 @@ impl ClientView {
                 "chunks_lost": counts.chunks_lost, "chunks_retransmitted": counts.chunks_retransmitted,
             })
         };
+        let sum = self.sum();
         json!({
+            "bytes_sent": sum.bytes_sent, "bytes_received": sum.bytes_received,
             "remote": Some(&self.remote).filter(|remote| !remote.is_empty()), "connected": self.association.is_some(),
             "paths": self.paths().iter().map(path).collect::<Vec<_>>(),
             "networks": self.networks.iter().map(network).collect::<Vec<_>>(),
@@ -311,6 +313,13 @@ impl ClientView {
             .filter(move |path| !is_behind_translator(path))
     }
 
+    /// The sum over all present paths.
+    fn sum(&self) -> Counts {
+        let mut sum = Counts::default();
+        self.paths().iter().for_each(|path| sum.add(Counts::of(path)));
+        sum
+    }
+
     /// The paths, and the networks without a path. At a client, the first path of a network has the counters of the network.
     fn path_rows(&self) -> Vec<Vec<String>> {
         let mut rows = Vec::new();
@@ -334,6 +343,10 @@ impl ClientView {
             let state = network.down_for.map_or_else(String::new, down);
             let now = [String::new(), String::new()];
             rows.push(row(network.name.clone(), state, now, Some(&network.counts)));
+        }
+        if !self.remote.is_empty() && rows.len() > 1 {
+            let now = [String::new(), String::new()];
+            rows.push(row("sum".to_owned(), String::new(), now, Some(&self.sum())));
         }
         rows
     }
@@ -443,6 +456,10 @@ pub(super) mod tests {
         for cell in ["pot. failed", "999 Mbit/s", "1024 MiB", "1024 KiB", "100 %"] {
             assert!(table.contains(cell), "{cell}: {row}\n{table}");
         }
+        let sum = table.lines().find(|line| line.starts_with("sum"));
+        let cells: Vec<&str> = sum.unwrap().split_whitespace().collect();
+        assert_eq!(cells, ["sum", "3.00", "GiB", "3.00", "GiB", "100", "%"]);
+        assert_eq!(view.to_json()["bytes_sent"], 3 * 1_073_741_823_u64);
         let legend = "\npot. failed: potentially failed, no answer, tested again\n\nrule ";
         assert!(table.contains(legend), "{table}");
         // Without a terminal, each path has one line.

@@ -41,7 +41,7 @@ impl Counts {
         }
     }
 
-    fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
         self.chunks_sent += other.chunks_sent;
