@@ -268,8 +268,9 @@ impl Path {
             return Ok(());
         };
         let room = &mut estimate.room;
-        match room.admits(now, rate, data, bytes) {
-            _ if !replaces && room.pauses(now) => Err(CopyWait::Pause),
+        let pauses = room.pauses(now);
+        match room.admits(now, rate, data, bytes, replaces && !pauses) {
+            _ if !replaces && pauses => Err(CopyWait::Pause),
             true => Ok(()),
             false => Err(CopyWait::Room),
         }

@@ -175,6 +175,21 @@ fn late_copies_do_not_follow_each_other() {
     assert!(copies < 3.0, "{copies}");
 }
 
+/// A path fails while several frames are in flight there: all of their chunks need a copy, also those that are longer than the first packet of
+/// their batch.
+#[test]
+fn frames_in_flight_on_a_path_that_fails_are_copied_at_once() {
+    let run = Run {
+        count: 300,
+        ..Run::video(
+            "rate=10mbit,delay=30ms,queue=100kb,loss=outage:3000ms-3500ms/5100ms-5600ms/7300ms-7800ms",
+        )
+    };
+    let (share, _) = run.beside("rate=10mbit,delay=40ms,queue=100kb").in_time();
+    println!("{share:.4} in time");
+    assert!(share > 0.99, "{share}");
+}
+
 /// Both paths lose packets in bursts, so that copies on one path are lost together.
 #[test]
 fn copies_take_another_path() {

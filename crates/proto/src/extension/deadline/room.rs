@@ -75,8 +75,9 @@ impl Room {
         now < self.resumes
     }
 
-    /// Whether a copy of so many bytes may leave, on a path that carries `rate` bytes a second and has sent so many bytes of data.
-    pub(crate) fn admits(&mut self, now: Timestamp, rate: f64, data: u64, bytes: usize) -> bool {
+    /// Whether a copy of so many bytes may leave, on a path that carries `rate` bytes a second and has sent so many bytes of data. `ahead`: it
+    /// may take now what copies could take later. Where a path fails, all that was in flight there needs a copy at once.
+    pub(crate) fn admits(&mut self, now: Timestamp, rate: f64, data: u64, bytes: usize, ahead: bool) -> bool {
         let lasts = now.saturating_duration_since(self.since).as_secs_f64();
         let most = rate * MEMORY;
         let sent = (data - self.data) as f64;
@@ -87,7 +88,11 @@ impl Room {
             begins.bytes = (begins.bytes + begins.part * sent).min(most.max(size));
             begins.bytes >= size
         });
-        self.bytes >= size && allowed
+        if ahead {
+            self.bytes - size >= -most
+        } else {
+            self.bytes >= size && allowed
+        }
     }
 
     /// A copy left.
@@ -110,7 +115,7 @@ mod tests {
             let mut room = Room::default();
             let mut copied = 0;
             for ms in 1..=10_000 {
-                if room.admits(Timestamp::from_millis(ms), 1e5, data_each_ms * ms, 50) {
+                if room.admits(Timestamp::from_millis(ms), 1e5, data_each_ms * ms, 50, false) {
                     room.take(50);
                     copied += 50;
                 }
@@ -127,6 +132,25 @@ mod tests {
     }
 
     #[test]
+    fn copies_that_replace_take_what_later_ones_could() {
+        let mut room = Room::default();
+        let ahead = |room: &mut Room, millis| {
+            let fit =
+                |room: &mut Room| room.admits(Timestamp::from_millis(millis), 1e5, 70 * millis, 1000, true);
+            let mut copied = 0;
+            while fit(room) {
+                room.take(1000);
+                copied += 1;
+            }
+            copied
+        };
+        assert_eq!(ahead(&mut room, 1), 10, "100 ms of the rate");
+        assert_eq!(ahead(&mut room, 500), 0, "data takes the share");
+        let fits = room.admits(Timestamp::from_millis(600), 1e5, 35_000, 1000, false);
+        assert!(!fits, "others wait until that is made up for");
+    }
+
+    #[test]
     fn copies_pause_where_a_queue_stands() {
         let mut room = Room::default();
         let mut copied = Vec::new();
@@ -134,7 +158,7 @@ mod tests {
         for second in 1..=60 {
             let now = Timestamp::from_millis(1_000 * second);
             // A little data, so that a copy is allowed at once.
-            if room.admits(now, 1e5, 400 * second, 50) && !room.pauses(now) {
+            if room.admits(now, 1e5, 400 * second, 50, false) && !room.pauses(now) {
                 copied.push(second);
                 room.on_queue(now, true);
             }
@@ -155,7 +179,7 @@ mod tests {
         for ms in 1..=800 {
             let now = Timestamp::ZERO + PAUSES.0 + Duration::from_millis(ms);
             room.on_queue(now, false);
-            while room.admits(now, 1e6, 50 * ms, 50) {
+            while room.admits(now, 1e6, 50 * ms, 50, false) {
                 room.take(50);
                 copied[(ms as usize - 1) / 100] += 1;
             }

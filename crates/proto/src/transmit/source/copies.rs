@@ -249,7 +249,9 @@ impl Sender {
             let chunk = self.outstanding.chunk(copy.tsn);
             let size = chunk.fragment.wire_len();
             let fits = size <= packet.room_for(kind);
-            if !(fits || packet.is_empty()) || self.may_copy(cx, copy) != Ok(id) {
+            // A packet that continues a batch is no longer than the first one: a longer copy begins the next batch.
+            let fits_path = cx.auth_len(kind) + size <= cx.paths.path(id).pmtu.max_data();
+            if !fits && (fits_path || !packet.is_empty()) || self.may_copy(cx, copy) != Ok(id) {
                 return;
             }
             self.copies.remove(&copy);
