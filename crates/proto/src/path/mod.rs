@@ -6,6 +6,7 @@ mod arrival;
 mod candidate_port;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod controller_model;
+mod copy_need;
 mod delivery;
 mod departure;
 mod dynamic;
@@ -30,6 +31,7 @@ mod settings;
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 
+pub(crate) use copy_need::CopyNeed;
 pub(crate) use departure::{Load, Offer};
 pub(crate) use flight::{Fate, Flight, FlightProgress, SendNo, Sending};
 pub(crate) use heartbeat_info::{Heartbeat, HeartbeatAnswer, HeartbeatInfo};
@@ -249,13 +251,12 @@ impl Path {
         after
     }
 
-    /// Whether a copy of so many bytes of a message with a deadline leaves room for data on this path, or why it does not. `replaces`: a
-    /// transmission is overdue.
+    /// Whether a copy of so many bytes of a message with a deadline leaves room for data on this path, or why it does not.
     pub(crate) fn has_room_for_copy(
         &mut self,
         now: Timestamp,
         bytes: usize,
-        replaces: bool,
+        need: CopyNeed,
     ) -> Result<(), CopyWait> {
         let round_trip = self.rtt.smoothed_or_rto();
         let lowest = self.rtt.min().unwrap_or(round_trip);
@@ -268,9 +269,8 @@ impl Path {
             return Ok(());
         };
         let room = &mut estimate.room;
-        let pauses = room.pauses(now);
-        match room.admits(now, rate, data, bytes, replaces && !pauses) {
-            _ if !replaces && pauses => Err(CopyWait::Pause),
+        match room.admits(now, rate, data, bytes, need) {
+            _ if need == CopyNeed::MayBeLost && room.pauses(now) => Err(CopyWait::Pause),
             true => Ok(()),
             false => Err(CopyWait::Room),
         }

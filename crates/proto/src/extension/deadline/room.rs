@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::standing_queue::INTERVAL;
+use crate::path::CopyNeed;
 use crate::time::Timestamp;
 
 /// Data and copies take at most this share of the rate that a path carries.
@@ -75,9 +76,16 @@ impl Room {
         now < self.resumes
     }
 
-    /// Whether a copy of so many bytes may leave, on a path that carries `rate` bytes a second and has sent so many bytes of data. `ahead`: it
-    /// may take now what copies could take later. Where a path fails, all that was in flight there needs a copy at once.
-    pub(crate) fn admits(&mut self, now: Timestamp, rate: f64, data: u64, bytes: usize, ahead: bool) -> bool {
+    /// Whether a copy of so many bytes may leave, on a path that carries `rate` bytes a second and has sent so many bytes of data. Copies that
+    /// replace a transmission may take now what copies could take later, unless a queue stands.
+    pub(crate) fn admits(
+        &mut self,
+        now: Timestamp,
+        rate: f64,
+        data: u64,
+        bytes: usize,
+        need: CopyNeed,
+    ) -> bool {
         let lasts = now.saturating_duration_since(self.since).as_secs_f64();
         let most = rate * MEMORY;
         let sent = (data - self.data) as f64;
@@ -88,11 +96,13 @@ impl Room {
             begins.bytes = (begins.bytes + begins.part * sent).min(most.max(size));
             begins.bytes >= size
         });
-        if ahead {
-            self.bytes - size >= -most
-        } else {
-            self.bytes >= size && allowed
-        }
+        let (least, slowly) = match need {
+            CopyNeed::MayBeLost => (0.0, true),
+            CopyNeed::Overdue | CopyNeed::Silent if !self.pauses(now) => (-most, false),
+            CopyNeed::Overdue => (0.0, true),
+            CopyNeed::Silent => (0.0, false),
+        };
+        self.bytes - size >= least && (allowed || !slowly)
     }
 
     /// A copy left.
@@ -115,7 +125,13 @@ mod tests {
             let mut room = Room::default();
             let mut copied = 0;
             for ms in 1..=10_000 {
-                if room.admits(Timestamp::from_millis(ms), 1e5, data_each_ms * ms, 50, false) {
+                if room.admits(
+                    Timestamp::from_millis(ms),
+                    1e5,
+                    data_each_ms * ms,
+                    50,
+                    CopyNeed::MayBeLost,
+                ) {
                     room.take(50);
                     copied += 50;
                 }
@@ -135,8 +151,15 @@ mod tests {
     fn copies_that_replace_take_what_later_ones_could() {
         let mut room = Room::default();
         let ahead = |room: &mut Room, millis| {
-            let fit =
-                |room: &mut Room| room.admits(Timestamp::from_millis(millis), 1e5, 70 * millis, 1000, true);
+            let fit = |room: &mut Room| {
+                room.admits(
+                    Timestamp::from_millis(millis),
+                    1e5,
+                    70 * millis,
+                    1000,
+                    CopyNeed::Overdue,
+                )
+            };
             let mut copied = 0;
             while fit(room) {
                 room.take(1000);
@@ -146,7 +169,13 @@ mod tests {
         };
         assert_eq!(ahead(&mut room, 1), 10, "100 ms of the rate");
         assert_eq!(ahead(&mut room, 500), 0, "data takes the share");
-        let fits = room.admits(Timestamp::from_millis(600), 1e5, 35_000, 1000, false);
+        let fits = room.admits(
+            Timestamp::from_millis(600),
+            1e5,
+            35_000,
+            1000,
+            CopyNeed::MayBeLost,
+        );
         assert!(!fits, "others wait until that is made up for");
     }
 
@@ -158,7 +187,7 @@ mod tests {
         for second in 1..=60 {
             let now = Timestamp::from_millis(1_000 * second);
             // A little data, so that a copy is allowed at once.
-            if room.admits(now, 1e5, 400 * second, 50, false) && !room.pauses(now) {
+            if room.admits(now, 1e5, 400 * second, 50, CopyNeed::MayBeLost) && !room.pauses(now) {
                 copied.push(second);
                 room.on_queue(now, true);
             }
@@ -172,6 +201,20 @@ mod tests {
     }
 
     #[test]
+    fn a_silent_path_needs_copies_although_a_queue_stands() {
+        let mut room = Room::default();
+        room.on_queue(Timestamp::ZERO, true);
+        let mut admits = |need| room.admits(Timestamp::from_millis(500), 1e5, 0, 1000, need);
+        assert!(!admits(CopyNeed::Overdue) && admits(CopyNeed::Silent));
+        room.take(10_000);
+        let now = Timestamp::from_millis(500);
+        assert!(
+            !room.admits(now, 1e5, 0, 1000, CopyNeed::Silent),
+            "only what data leaves"
+        );
+    }
+
+    #[test]
     fn copies_begin_slowly_after_a_pause() {
         let mut room = Room::default();
         room.on_queue(Timestamp::ZERO, true);
@@ -179,7 +222,7 @@ mod tests {
         for ms in 1..=800 {
             let now = Timestamp::ZERO + PAUSES.0 + Duration::from_millis(ms);
             room.on_queue(now, false);
-            while room.admits(now, 1e6, 50 * ms, 50, false) {
+            while room.admits(now, 1e6, 50 * ms, 50, CopyNeed::MayBeLost) {
                 room.take(50);
                 copied[(ms as usize - 1) / 100] += 1;
             }

@@ -11,7 +11,7 @@ use super::Source;
 use crate::extension::deadline::{MayBeLate, needed_copies};
 use crate::extension::early_copies::{PlannedCopy, spacing};
 use crate::message::{Copies, Persistence};
-use crate::path::{Load, Path, PathId, bit};
+use crate::path::{CopyNeed, Load, Path, PathId, bit};
 use crate::recovery::ChunkState;
 use crate::time::Timestamp;
 use crate::trace_event::CopyWait;
@@ -203,14 +203,19 @@ impl Sender {
             return Err((copy.last, CopyWait::State));
         }
         let id = copy.tests.unwrap_or_else(|| self.path_of_copy(cx, copy));
+        let need = match copy.tests {
+            Some(_) => CopyNeed::Silent,
+            None if !copy.late => CopyNeed::MayBeLost,
+            None if cx.paths.path(copy.last).is_overdue(cx.now) => CopyNeed::Silent,
+            None => CopyNeed::Overdue,
+        };
         let path = cx.paths.path_mut(id);
         let admitted = path.admits(cx.now, Load::Copies);
         admitted.map_err(|blocked| (id, CopyWait::of(blocked)))?;
         let fragment = &self.outstanding.chunk(copy.tsn).fragment;
         let fixed = matches!(fragment.haste.copies, Copies::Fixed(_));
         if !fixed {
-            let replaces = copy.late || copy.tests.is_some();
-            let room = path.has_room_for_copy(cx.now, fragment.wire_len(), replaces);
+            let room = path.has_room_for_copy(cx.now, fragment.wire_len(), need);
             room.map_err(|wait| (id, wait))?;
         }
         Ok(id)

@@ -8,7 +8,7 @@ use super::Source;
 use crate::extension::deadline::{Chance, Loss, MayBeLate};
 use crate::extension::early_copies::spacing;
 use crate::extension::repair::{Fates, needed_repairs};
-use crate::path::{Load, PathId};
+use crate::path::{CopyNeed, Load, PathId};
 use crate::trace_event::{Blocked, CopyWait, TraceKind};
 
 /// A message that is late with this probability needs no repair.
@@ -102,7 +102,7 @@ impl Sender {
             }
             Err(CopyWait::of(blocked))
         } else {
-            path.has_room_for_copy(cx.now, wire_len, false)
+            path.has_room_for_copy(cx.now, wire_len, CopyNeed::MayBeLost)
         };
         match admitted {
             Ok(()) => cx.may_send_data().then_some(id),
