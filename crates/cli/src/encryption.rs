@@ -268,8 +268,13 @@ fn about_both(cert: &Path, key: &Path, error: &dyn std::fmt::Display) -> Failure
 
 fn read(flag: &str, file: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(file).map_err(|error| {
+        let help = match error.kind() {
+            std::io::ErrorKind::NotFound => "check its name and place; anabranch keygen makes a pair of keys",
+            std::io::ErrorKind::InvalidData => "give a file of keygen, or one in PEM format",
+            _ => "check its permissions",
+        };
         Failure::new(format!(
-            "{flag}: cannot read {}: {error}; give a text file, for keys and certificates in PEM format",
+            "{flag}: cannot read {}: {error}; {help}",
             file.display()
         ))
     })

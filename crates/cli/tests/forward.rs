@@ -198,6 +198,10 @@ fn wrong_rules_are_explained() {
         (&["client", "h"], "there is no rule"),
         (&["client", "--udp", "0=h:1"], "give its HOST"),
         (
+            &["client", "h:99", "--udp", "0=h:1"],
+            "HOST h:99: give the port of the server with --udp-port 99",
+        ),
+        (
             &["client", "h", "--udp", "0=h:1", "--path", "10.0.0.1,10.0.0.2"],
             "give --path twice, as in --path 10.0.0.1 --path 10.0.0.2",
         ),

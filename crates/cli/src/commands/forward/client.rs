@@ -168,6 +168,13 @@ impl ClientArgs {
     }
 }
 
+/// The port of a HOST:PORT or [HOST]:PORT; a host alone has none.
+fn port_in(host: &str) -> Option<u16> {
+    let (name, port) = host.rsplit_once(':')?;
+    let is_host = !name.contains(':') || name.starts_with('[') && name.ends_with(']');
+    port.parse().ok().filter(|_| is_host)
+}
+
 /// How the client reaches its server. Each association has an endpoint of its own: names may lead elsewhere, and networks may have
 /// changed.
 #[derive(Debug)]
@@ -188,10 +195,16 @@ impl Route {
     fn new(args: &ClientArgs) -> Result<(Self, Value), Failure> {
         let peers = public_keys(args.peer.iter().map(|file| ("--peer", file)))?;
         let (tls, encryption) = args.common.encryption("--peer", AcceptedKeys::new(peers))?;
+        let host = args.host.clone().ok_or_else(|| {
+            Failure::new("there is no server: give its HOST, or host in the file of --config")
+        })?;
+        if let Some(port) = port_in(&host) {
+            return Err(Failure::new(format!(
+                "HOST {host}: give the port of the server with --udp-port {port}"
+            )));
+        }
         let route = Self {
-            host: args.host.clone().ok_or_else(|| {
-                Failure::new("there is no server: give its HOST, or host in the file of --config")
-            })?,
+            host,
             udp_port: args.udp_port.unwrap_or(DEFAULT_UDP_PORT),
             paths: args.sources(),
             limits: args.common.limits(),

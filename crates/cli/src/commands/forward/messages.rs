@@ -82,7 +82,9 @@ impl Messages {
     /// Prints that there is no answer yet, unless the reason of an earlier attempt is known.
     pub(super) fn waiting(&self, server: impl Display) {
         if self.kept().disconnected.is_none() {
-            self.note(format!("no answer from {server} yet"));
+            self.note(format!(
+                "no answer from {server} yet (a server whose public key is not that of --peer does not answer)"
+            ));
         }
     }
 
