@@ -273,9 +273,6 @@ fn read(flag: &str, file: &Path) -> Result<String, Failure> {
             std::io::ErrorKind::InvalidData => "give a file of keygen, or one in PEM format",
             _ => "check its permissions",
         };
-        Failure::new(format!(
-            "{flag}: cannot read {}: {error}; {help}",
-            file.display()
-        ))
+        Failure::new(format!("{flag}: cannot read {}: {error}; {help}", file.display()))
     })
 }
