@@ -314,10 +314,12 @@ fn datagrams_and_connections_pass_and_are_counted() {
 /// The side of a target says that the target does not accept, and says it once.
 #[test]
 fn a_target_that_does_not_accept_is_named() {
-    // Ports that were free a moment ago: nothing receives there.
-    let closed_udp = udp().1;
-    let closed_tcp = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let closed_tcp = closed_tcp.to_string();
+    // These sockets keep their ports, and accept nothing: one receives from another address alone, and the other does not listen.
+    let (kept_udp, closed_udp) = udp();
+    kept_udp.connect("127.0.0.1:9").unwrap();
+    let kept_tcp = tokio::net::TcpSocket::new_v4().unwrap();
+    kept_tcp.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let closed_tcp = kept_tcp.local_addr().unwrap().to_string();
     let (mut server, port) = server(&["--allow-to", "127.0.0.1:*", "--allow-listen", "127.0.0.1:*"]);
     let [udp_rule, tcp_rule] = [&closed_udp, &closed_tcp].map(|target| format!("0={target}"));
     let mut client = Side::start(&[
