@@ -78,7 +78,9 @@ impl Sender {
         let overtaken = self.sources.cooperation.is_overtaken(sack.timestamp_ms);
         let mut outcome = core::mem::take(&mut self.outcome);
         outcome.begin(cx.paths.len());
-        outcome.earliest = Some(self.sources.cooperation.earliest(cx.now, sack.timestamp_ms));
+        if cx.paths.samples_rates {
+            outcome.earliest = Some(self.sources.cooperation.earliest(cx.now, sack.timestamp_ms));
+        }
         let judge = self.judge(cx);
         let paths = &mut *cx.paths;
         let result = self

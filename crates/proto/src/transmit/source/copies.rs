@@ -255,8 +255,8 @@ impl Sender {
             let size = chunk.fragment.wire_len();
             let fits = size <= packet.room_for(kind);
             // A packet that continues a batch is no longer than the first one: a longer copy begins the next batch.
-            let fits_path = cx.auth_len(kind) + size <= cx.paths.path(id).pmtu.max_data();
-            if !fits && (fits_path || !packet.is_empty()) || self.may_copy(cx, copy) != Ok(id) {
+            let fits_path = || cx.auth_len(kind) + size <= cx.paths.path(id).pmtu.max_data();
+            if !fits && (!packet.is_empty() || fits_path()) || self.may_copy(cx, copy) != Ok(id) {
                 return;
             }
             self.copies.remove(&copy);
