@@ -43,6 +43,10 @@ pub enum DtlsError {
     /// The handshake or a record failed.
     #[error("DTLS failed: {0}")]
     Failed(String),
+    /// The peer did not answer, or not in a way that can be used: the handshake took too long. A client may have used the connection already,
+    /// because it is complete for the client before the server has the client's last message (RFC 8446 §4.4.4).
+    #[error("the peer does not answer in the DTLS handshake")]
+    Timeout,
     /// The handshake was dropped because too many others began.
     #[error("too many DTLS handshakes began at the same time")]
     Dropped,

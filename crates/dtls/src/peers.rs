@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dimpl::crypto::aws_lc_rs::default_provider;
 
@@ -27,6 +27,10 @@ pub const OVERHEAD: u16 = 37;
 
 /// The largest SCTP packet that fits a record (RFC 9147 §4).
 pub const MAX_PACKET: u16 = 1 << 14;
+
+/// The last message of a handshake may be lost: the library sends it again after 1 s and after 3 s. The connection is complete for the client
+/// meanwhile, but a ClientHello would end the server's half of it.
+const SETTLING: Duration = Duration::from_secs(4);
 
 /// The DTLS connections of an endpoint. `K` is the address of a peer.
 #[derive(Debug)]
@@ -113,11 +117,17 @@ impl<K: PeerKey> Peers<K> {
     /// The peer does not answer: begins another connection to it beside the present one, as the client. An address translator may have
     /// forgotten this endpoint, or the peer its connection (RFC 6347 §4.2.8). The new connection replaces that of the same certificate when it
     /// is complete. If the peer's certificate is given, only the endpoint that began the present connection begins another, so that no two
-    /// handshakes meet. Without effect during a handshake.
+    /// handshakes meet. Without effect during a handshake, and in the first 4 s of the present connection.
     pub fn renew(&self, now: Instant, key: K, certificate: Option<Fingerprint>, effects: &mut Effects<K>) {
         let table = self.table();
-        let began = |entry: &Entry| entry.is_client;
-        if certificate.is_none() || table.established.find(key, certificate).is_some_and(began) {
+        let may = match table.established.find(key, certificate) {
+            Some(entry) => {
+                let began = certificate.is_none() || entry.is_client;
+                began && now >= entry.completed + SETTLING
+            }
+            None => certificate.is_none(),
+        };
+        if may {
             self.begin_as_client(now, key, table, effects);
         }
     }

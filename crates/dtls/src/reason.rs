@@ -31,6 +31,7 @@ pub(crate) fn of(error: &Error) -> DtlsError {
             | CryptoError::UnsupportedEcCurve
             | CryptoError::UnsupportedSignatureAlgorithm(_),
         ) => DtlsError::NoEcdsaCertificate,
+        Error::Timeout(_) => DtlsError::Timeout,
         Error::SecurityError(SecurityError::FatalAlert { description }) => DtlsError::Alert(*description),
         other => DtlsError::Failed(other.to_string()),
     }

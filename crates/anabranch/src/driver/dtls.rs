@@ -13,7 +13,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::dtls_layer::{DtlsLayer, Origin, key};
+use super::dtls_layer::{Bond, DtlsLayer, Origin, key};
 use super::hub::{Hub, Shared, stopped};
 use super::state::State;
 use crate::datagram::{Datagram, Outgoing};
@@ -149,7 +149,11 @@ impl Hub {
                 return;
             }
         }
-        let (peer, certificate) = (key(state.core.remote_address()), association.bond.certificate());
+        let peer = key(state.core.remote_address());
+        let certificate = association.bond.certificate().filter(|certificate| {
+            // Without a connection, nothing else says that this endpoint began it.
+            !association.bond.seeks() || layer.peers.has(peer, *certificate)
+        });
         self.send_all(&layer.call(|peers, now, effects| peers.renew(now, peer, certificate, effects)));
     }
 
@@ -242,6 +246,15 @@ impl Hub {
         }
     }
 
+    /// Whether the peer may still be there: begins another handshake if it only does not answer. The timers of SCTP decide how long to go on.
+    fn seeks(&self, layer: &DtlsLayer, bond: &Bond, peer: SocketAddr, reason: &DtlsError) -> bool {
+        let seeks = bond.seeks_after(reason);
+        if seeks && *reason == DtlsError::Timeout {
+            self.send_all(&layer.call(|peers, now, effects| peers.renew(now, peer, None, effects)));
+        }
+        seeks
+    }
+
     /// A connection or a handshake with this address ended: ends the associations that have no connection any more.
     fn end_users(self: &Arc<Self>, layer: &DtlsLayer, peer: SocketAddr, reason: &DtlsError) {
         let Some(ids) = lock(&layer.users).get(&peer).cloned() else {
@@ -255,7 +268,9 @@ impl Hub {
                 .collect()
         };
         for association in associations {
-            if layer.carries(peer, &association.bond, reason) {
+            if layer.carries(peer, &association.bond, reason)
+                || self.seeks(layer, &association.bond, peer, reason)
+            {
                 continue;
             }
             let _ = association.bond.ended.set(reason.clone());

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use anabranch_dtls::{DtlsConfig, DtlsError, Effects, Fingerprint, Peers};
@@ -44,6 +45,8 @@ pub(crate) struct Bond {
     certificate: OnceLock<Fingerprint>,
     /// The peer's present address.
     pub(super) address: Mutex<SocketAddr>,
+    /// A connection that this endpoint began ended because the peer did not answer: it begins others.
+    seeks: AtomicBool,
     /// Why the connection ended.
     pub(super) ended: OnceLock<DtlsError>,
 }
@@ -53,6 +56,7 @@ impl Bond {
         Self {
             certificate: origin.0.map(OnceLock::from).unwrap_or_default(),
             address: Mutex::new(key(remote)),
+            seeks: AtomicBool::new(false),
             ended: OnceLock::new(),
         }
     }
@@ -76,6 +80,24 @@ impl Bond {
     /// The end of the connection, if it ended.
     pub(crate) fn ended(&self) -> Option<DtlsError> {
         self.ended.get().cloned()
+    }
+
+    /// Whether the end of a connection or a handshake leaves the peer where it may be: it has been there, and did not close the connection. Only
+    /// a client's connection can end for want of an answer. Everybody can make the handshakes after that fail.
+    pub(super) fn seeks_after(&self, reason: &DtlsError) -> bool {
+        match reason {
+            DtlsError::Timeout if self.certificate().is_some() => {
+                self.seeks.store(true, Ordering::Relaxed);
+                true
+            }
+            DtlsError::Alert(_) | DtlsError::Failed(_) => self.seeks(),
+            _ => false,
+        }
+    }
+
+    /// Whether this endpoint has lost its peer once, and begins the handshakes.
+    pub(super) fn seeks(&self) -> bool {
+        self.seeks.load(Ordering::Relaxed)
     }
 
     pub(super) fn address(&self) -> SocketAddr {

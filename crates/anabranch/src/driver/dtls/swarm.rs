@@ -83,6 +83,7 @@ fn an_attacker_below_dtls_is_never_the_peer() {
     let mut reached = BTreeSet::new();
     for seed in seeds.clone() {
         let run = || {
+            eprintln!("seed {seed}");
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_time()
                 .start_paused(true)
@@ -103,6 +104,30 @@ fn an_attacker_below_dtls_is_never_the_peer() {
             assert!(reached.contains(what), "no seed reached {what}");
         }
     }
+}
+
+/// A - Z: connected
+/// A has another port, and begins another connection: its last message is lost for 100 s, so that the connection is complete for A alone, and
+/// ends
+/// A - Z: the messages arrive when the network is better: the association waited
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_the_server_does_not_complete_ends_no_association() {
+    let story = Story::begin(0);
+    let (ours, theirs) = story.connect().await;
+    let moved = SocketAddr::new(PUBLIC.ip(), 2000);
+    story.net(|net| {
+        net.attacks = false;
+        net.loses_finished = true;
+        net.translate(A, moved);
+    });
+    let better = async {
+        sleep(Duration::from_secs(100)).await;
+        assert_eq!(ours.close_reason(), None);
+        let layer = story.z.hub().dtls.as_ref().unwrap();
+        assert_eq!(layer.peers.peer(moved), None, "the connection is complete");
+        story.net(|net| net.loses_finished = false);
+    };
+    tokio::join!(story.transfer([&ours, &theirs], 0), better);
 }
 
 /// The datagrams that wait for a host: source and bytes.
@@ -126,6 +151,8 @@ struct Net {
     queues: BTreeMap<SocketAddr, Arc<Queue>>,
     public: BTreeMap<SocketAddr, SocketAddr>,
     attacks: bool,
+    /// A's last messages of handshakes do not arrive.
+    loses_finished: bool,
     /// Whether M reads the datagrams of A and Z.
     reads: bool,
     /// The datagrams that M has read, or sent itself.
@@ -195,6 +222,10 @@ impl Net {
         let Some(from) = self.public.get(&own).copied() else {
             return;
         };
+        // RFC 9147 §4: a record of DTLS 1.3 with the keys of the handshake.
+        if self.loses_finished && own == A && bytes.first().is_some_and(|first| first & 0xe3 == 0x22) {
+            return;
+        }
         if let Some([_, answered]) = self.strangers.get_mut(&to) {
             *answered += bytes.len();
             return;
@@ -384,6 +415,7 @@ impl Story {
             queues: BTreeMap::new(),
             public: [(A, PUBLIC), (M, M), (Z, Z)].into(),
             attacks: false,
+            loses_finished: false,
             reads,
             seen: Vec::new(),
             held: None,
@@ -457,7 +489,7 @@ impl Story {
                 () = passing => continue,
             };
             if let Ok(Err(error)) = &ours {
-                eprintln!("seed: attempt {attempt}: {error}");
+                eprintln!("attempt {attempt}: {error}");
             }
             let Ok(Ok(ours)) = ours else { continue };
             // The set-ups that failed at A come first.
@@ -466,6 +498,8 @@ impl Story {
                 accepted = one.filter(|one| one.close_reason().is_none()).or(accepted);
             }
             if let Some(theirs) = accepted {
+                // An attempt that failed at A may have succeeded at Z: this one restarted it.
+                while let Ok(Some(_)) = timeout(Duration::from_millis(1), theirs.next_event()).await {}
                 self.net(|net| net.attacks = true);
                 return (ours, theirs);
             }
