@@ -399,6 +399,11 @@ impl Pair {
         self.network.cut(back, down);
     }
 
+    /// Cuts the link of a path from A to Z alone, or joins it again.
+    pub fn cut_there(&mut self, path: usize, down: bool) {
+        self.network.cut(self.links[path].0, down);
+    }
+
     /// Changes both links of a path.
     pub fn set_path(&mut self, path: usize, link: &LinkConfig) {
         let (there, back) = self.links[path];

@@ -16,6 +16,24 @@ const LEAST_PROBE_TIMEOUT: Duration = Duration::from_millis(5);
 /// The most packets that may be lost together at the end of a burst. If more packets are unanswered, a path has rather failed.
 const LONGEST_TAIL: usize = 3;
 
+/// The data whose fate a probe finds out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unanswered {
+    /// The bytes in flight, without a probe.
+    pub(super) flight: usize,
+    /// The bytes of a full packet.
+    pub(super) packet: usize,
+    /// The association has no other path.
+    pub(super) alone: bool,
+}
+
+impl Unanswered {
+    /// Whether T3-rtx can wait for a probe: only a tail may be lost, or no other path can take the data.
+    fn can_wait(self) -> bool {
+        self.alone || self.flight <= LONGEST_TAIL * self.packet
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LossTimers {
     /// When T3-rtx expires, while it runs (§6.3.2).
@@ -101,23 +119,17 @@ impl LossTimers {
     /// (RFC 8985 waits two RTTs after that too). `None` before an RTT was measured, and if the next timer is T3-rtx. If T3-rtx would expire
     /// sooner, the only path of an association is probed then, and T3-rtx waits (RFC 8985 §7.2). With other paths T3-rtx expires, because
     /// data would otherwise leave a failed path one RTO later; also if more than a tail of packets is unanswered, and T3-rtx would expire before
-    /// the answer to the probe. `flight` and `packet`: the bytes in flight, and those of a full packet.
-    pub(super) fn probe_timeout(
-        &self,
-        rtt: &Rtt,
-        flight: usize,
-        packet: usize,
-        alone: bool,
-    ) -> Option<Timestamp> {
+    /// the answer to the probe.
+    pub(super) fn probe_timeout(&self, rtt: &Rtt, unanswered: Unanswered) -> Option<Timestamp> {
         let smoothed = rtt.smoothed()?;
         let mut wait = (smoothed * 2).max(LEAST_PROBE_TIMEOUT);
-        if flight <= packet {
+        if unanswered.flight <= unanswered.packet {
             wait += self.ack_delay();
         }
         let due = (self.probe_from + wait).max(self.answered_at + smoothed);
         let t3 = self.t3.filter(|_| !self.probed)?;
-        let spare = || smoothed * u32::from(flight > LONGEST_TAIL * packet);
-        (alone || due + spare() < t3).then_some(due.min(t3))
+        let spare = smoothed * u32::from(!unanswered.can_wait());
+        (unanswered.alone || due + spare < t3).then_some(due.min(t3))
     }
 
     /// How long the peer may delay the acknowledgement of a packet, as far as is known.
@@ -130,16 +142,19 @@ impl LossTimers {
     }
 
     /// A probe was sent. T3-rtx keeps running, as when other data is sent (RFC 9260 §6.3.2 R1), but expires no sooner than the probe can be
-    /// acknowledged. RFC 8985 §7.3 restarts the timer, so that data would leave a failed path later than without probes.
-    pub(super) fn wait_for_probe(&mut self, now: Timestamp, rtt: &Rtt) {
-        let answered = now + rtt.unbounded_rto() + self.ack_delay();
-        self.t3 = self.t3.map(|t3| t3.max(answered));
+    /// acknowledged. RFC 8985 §7.3 restarts the timer, so that data would leave a failed path later than without probes. If there are other
+    /// paths, and more than a tail is unanswered, T3-rtx does not even wait for the probe.
+    pub(super) fn wait_for_probe(&mut self, now: Timestamp, rtt: &Rtt, unanswered: Unanswered) {
+        if unanswered.can_wait() {
+            let answered = now + rtt.unbounded_rto() + self.ack_delay();
+            self.t3 = self.t3.map(|t3| t3.max(answered));
+        }
     }
 
     /// The probe timeout expired.
-    pub(super) fn on_probe_timeout(&mut self, now: Timestamp, rtt: &Rtt) {
+    pub(super) fn on_probe_timeout(&mut self, now: Timestamp, rtt: &Rtt, unanswered: Unanswered) {
         self.probed = true;
-        self.wait_for_probe(now, rtt);
+        self.wait_for_probe(now, rtt, unanswered);
     }
 
     /// Data was sent. Returns whether T3-rtx has to start.

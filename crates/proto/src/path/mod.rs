@@ -37,6 +37,7 @@ pub(crate) use flight::{Fate, Flight, FlightProgress, SendNo, Sending};
 pub(crate) use heartbeat_info::{Heartbeat, HeartbeatAnswer, HeartbeatInfo};
 pub(crate) use local_address::set_up_address;
 pub(crate) use loss_timers::LossTimers;
+use loss_timers::Unanswered;
 pub(crate) use multipath::bit;
 pub(crate) use pmtu::Pmtu;
 pub(crate) use rtt::{LeastOfMinutes, Rtt};
@@ -125,18 +126,30 @@ impl Path {
 
     /// When a tail loss probe is due ([`LossTimers::probe_timeout`]); `alone` if the association has no other path.
     pub(crate) fn probe_timeout(&self, alone: bool) -> Option<Timestamp> {
-        let (flight, packet) = (self.flight.bytes(), self.pmtu.max_data());
-        self.timers.probe_timeout(&self.rtt, flight, packet, alone)
+        let unanswered = self.unanswered(self.flight.bytes(), alone);
+        self.timers.probe_timeout(&self.rtt, unanswered)
     }
 
-    /// A probe was sent.
-    pub(crate) fn wait_for_probe(&mut self, now: Timestamp) {
-        self.timers.wait_for_probe(now, &self.rtt);
+    fn unanswered(&self, flight: usize, alone: bool) -> Unanswered {
+        let packet = self.pmtu.max_data();
+        Unanswered {
+            flight,
+            packet,
+            alone,
+        }
     }
 
-    /// The probe timeout expired.
-    pub(crate) fn on_probe_timeout(&mut self, now: Timestamp) {
-        self.timers.on_probe_timeout(now, &self.rtt);
+    /// A probe was sent; `alone` as above.
+    pub(crate) fn on_probe_sent(&mut self, now: Timestamp, alone: bool) {
+        let before = self.flight.bytes() - self.flight.bytes_of_packet();
+        let unanswered = self.unanswered(before, alone);
+        self.timers.wait_for_probe(now, &self.rtt, unanswered);
+    }
+
+    /// The probe timeout expired; `alone` as above.
+    pub(crate) fn on_probe_timeout(&mut self, now: Timestamp, alone: bool) {
+        let unanswered = self.unanswered(self.flight.bytes(), alone);
+        self.timers.on_probe_timeout(now, &self.rtt, unanswered);
     }
 
     /// T3-rtx expired, or an error of the path counts as its expiry.

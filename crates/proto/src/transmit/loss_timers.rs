@@ -72,7 +72,8 @@ impl Sender {
         cx.counters.tail_loss_probes += 1;
         let event = TraceKind::ProbeTimeout { path: id };
         self.outstanding.journal.note(|| event);
-        cx.paths.path_mut(id).on_probe_timeout(cx.now);
+        let alone = cx.paths.present_count() == 1;
+        cx.paths.path_mut(id).on_probe_timeout(cx.now, alone);
         self.send_probe(cx, id);
     }
 
@@ -124,10 +125,12 @@ impl Sender {
     /// A packet was sent on a path: if it has data, it may have been a probe.
     #[inline]
     pub(super) fn note_probe(&mut self, cx: &mut Cx<'_>, id: PathId) {
-        let path = cx.paths.path_mut(id);
+        let path = cx.paths.path(id);
         if path.timers.probe_now && path.flight.bytes_of_packet() > 0 {
+            let alone = cx.paths.present_count() == 1;
+            let path = cx.paths.path_mut(id);
             path.timers.probe_now = false;
-            path.wait_for_probe(cx.now);
+            path.on_probe_sent(cx.now, alone);
             self.outstanding.on_probe(path);
         }
     }

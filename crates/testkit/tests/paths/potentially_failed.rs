@@ -184,6 +184,37 @@ fn a_silent_window_does_not_wait_for_a_probe() {
     assert_eq!(pair.association(Side::A).counters().tail_loss_probes, 0);
 }
 
+// A → DATA, two packets (path 0) → Z, and eight → (cut); A ← SACK ← Z; A → DATA (probe, path 0) → (cut); A: T3-rtx
+/// A probe leaves if its answer may come before T3-rtx. Although the RTT varies much, T3-rtx waits no longer for it.
+#[test]
+fn t3_rtx_of_a_silent_window_does_not_wait_for_a_probe_that_left() {
+    let mut pair = pair(11, 2, |_| ());
+    for round in 0..20 {
+        let delay = if round % 2 == 0 { 80 * MS } else { 20 * MS };
+        pair.set_path(0, &link().with_delay(delay));
+        pair.send(Side::A, 0, vec![1; 1000]);
+        pair.run_ms(500);
+    }
+    for _ in 0..2 {
+        pair.send(Side::A, 0, vec![1; 1000]);
+    }
+    pair.run_ms(25);
+    pair.cut_there(0, true);
+    for _ in 0..8 {
+        pair.send(Side::A, 0, vec![1; 1000]);
+    }
+    // The two are acknowledged.
+    pair.run_ms(20);
+    let probes = |pair: &Pair| pair.association(Side::A).counters().tail_loss_probes;
+    let (since, before, probes_before) = (pair.now(), path(&pair, 0), probes(&pair));
+    assert!(before.flight_size > 3 * 1100, "more than a tail: {before:?}");
+    assert!(pair.run_to(since + 2 * SECOND, |pair| path(pair, 0).state
+        == PotentiallyFailed));
+    let noticed = pair.now().saturating_duration_since(since);
+    assert!(noticed <= before.rto + 10 * MS, "{noticed:?}: {before:?}");
+    assert_eq!(probes(&pair), probes_before + 1);
+}
+
 // A → DATA, three packets (path 0) → (cut); path 0 works again; A → DATA (probe, path 0) → Z; A ← SACK ← Z
 /// The loss of a tail is no failure of the path.
 #[test]
