@@ -14,9 +14,10 @@ use crate::association::Association;
 use crate::datagram::{Transport, fit_transport};
 #[cfg(feature = "dtls")]
 use crate::driver::fit_dtls;
-use crate::driver::{Hub, Origin, protection};
+use crate::driver::{Hub, Origin, Registry, protection};
 use crate::dscp;
 use crate::error::{ConnectError, ListenError};
+use crate::failed_handshake::FailedHandshake;
 use crate::lock::lock;
 use crate::socket::reachable_types;
 
@@ -101,21 +102,7 @@ impl Endpoint {
     /// (`EndpointBuilder::secure`); `None` once the endpoint is closed. Several tasks may wait.
     /// Cancel safe.
     pub async fn accept(&self) -> Option<Association> {
-        let hub = &self.handle.hub;
-        loop {
-            let mut acceptable = pin!(hub.acceptable.notified());
-            acceptable.as_mut().enable();
-            {
-                let mut registry = lock(&hub.registry);
-                if let Some(association) = registry.next_in_backlog() {
-                    return Some(Association::new(association));
-                }
-                if registry.closed {
-                    return None;
-                }
-            }
-            acceptable.await;
-        }
+        self.next(Registry::next_in_backlog).await.map(Association::new)
     }
 
     /// Sets up an association with `remote` (address or name, and UDP port, which raw IP ignores), on SCTP port
@@ -277,12 +264,36 @@ impl Endpoint {
     }
 
     /// The number of associations that peers began and that ended before their packets were encrypted, for example because this endpoint does
-    /// not accept the public key of the peer. [`Endpoint::accept`] does not return them. The log (`tracing`, level `info`) has the address of
-    /// each peer and the reason. Always 0 if the endpoint does not encrypt in DTLS chunks (`EndpointBuilder::secure`). Peers that offer no
-    /// encryption do not count: the endpoint refuses them before an association begins.
+    /// not accept the public key of the peer. [`Endpoint::accept`] does not return them. [`Endpoint::next_failed_handshake`] and the log
+    /// (`tracing`, level `info`) have the address of each peer and the reason. Always 0 if the endpoint does not encrypt in DTLS chunks
+    /// (`EndpointBuilder::secure`). Peers that offer no encryption do not count: the endpoint refuses them before an association begins.
     #[must_use]
     pub fn failed_handshakes(&self) -> u64 {
         lock(&self.handle.hub.registry).failed_handshakes
+    }
+
+    /// The next association that [`Endpoint::failed_handshakes`] counts; `None` once the endpoint is closed. The endpoint keeps the last 16 until
+    /// they are taken. Anybody can cause them: limit what you do about each. Cancel safe.
+    pub async fn next_failed_handshake(&self) -> Option<FailedHandshake> {
+        self.next(|registry| registry.last_failed_handshakes.pop_front())
+            .await
+    }
+
+    /// What `take` finds, as soon as it finds something; `None` once the endpoint is closed.
+    async fn next<T>(&self, take: impl Fn(&mut Registry) -> Option<T>) -> Option<T> {
+        let hub = &self.handle.hub;
+        loop {
+            let mut acceptable = pin!(hub.acceptable.notified());
+            acceptable.as_mut().enable();
+            {
+                let mut registry = lock(&hub.registry);
+                let taken = take(&mut registry);
+                if taken.is_some() || registry.closed {
+                    return taken;
+                }
+            }
+            acceptable.await;
+        }
     }
 }
 

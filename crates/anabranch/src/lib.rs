@@ -73,6 +73,7 @@ mod dscp;
 mod endpoint;
 mod error;
 mod error_queue;
+mod failed_handshake;
 mod interfaces;
 mod into_message;
 #[cfg(feature = "link")]
@@ -142,6 +143,7 @@ pub use endpoint::Endpoint;
 #[cfg(feature = "dtls")]
 pub use error::DtlsLimit;
 pub use error::{BindError, ConnectError, ListenError, RecvError, SendError, ShutdownError};
+pub use failed_handshake::FailedHandshake;
 pub use interfaces::host_addresses;
 pub use into_message::IntoMessage;
 #[cfg(feature = "link")]

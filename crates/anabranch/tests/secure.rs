@@ -249,6 +249,11 @@ async fn a_peer_with_another_key_is_refused() {
             }
         })
         .await;
+        let failed = within(20, server.next_failed_handshake())
+            .await
+            .expect("it is open");
+        assert!(failed.reason.to_string().contains(who), "{}", failed.reason);
+        assert_eq!(failed.remote, client.local_addr());
         assert_eq!(client.failed_handshakes(), 0, "`connect` told it");
     }
     // The next association is accepted as before.

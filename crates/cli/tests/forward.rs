@@ -157,7 +157,7 @@ fn without_keys_it_refuses_to_run() {
 
 #[test]
 fn a_stranger_is_refused_and_a_wrong_key_is_not_answered() {
-    let (_server, port) = server(&[]);
+    let (mut running, port) = server(&[]);
     let args = [
         "client",
         "127.0.0.1",
@@ -177,6 +177,13 @@ fn a_stranger_is_refused_and_a_wrong_key_is_not_answered() {
         let lost = client.event("disconnected");
         assert!(lost["reason"].as_str().unwrap().contains(reason), "{lost}");
     }
+    let refused = running.event("refused");
+    let reason = refused["reason"].as_str().unwrap();
+    assert!(reason.contains("not among the accepted ones"), "{refused}");
+    assert!(
+        refused["remote"].as_str().unwrap().starts_with("127.0.0.1:"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -311,7 +318,7 @@ fn datagrams_and_connections_pass_and_are_counted() {
     }
 }
 
-/// The side of a target says that the target does not accept, and says it once.
+/// The side of a target says that the target does not accept, and says it once; the client says it of the server's TCP target too.
 #[test]
 fn a_target_that_does_not_accept_is_named() {
     // These sockets keep their ports, and accept nothing: one receives from another address alone, and the other does not listen.
@@ -363,9 +370,13 @@ fn a_target_that_does_not_accept_is_named() {
         assert!(failed["remote"].is_string(), "{failed}");
         assert!(failed["error"].as_str().unwrap().contains("refused"), "{failed}");
     }
+    let failed = client.event("target_failed");
+    assert_eq!(failed["target"], closed_tcp, "{failed}");
+    assert_eq!(failed["at_server"], true, "{failed}");
     refused(place(&connected, 2, "server_listens_at"));
     let failed = client.event("target_failed");
     assert_eq!(failed["target"], closed_tcp, "{failed}");
+    assert_eq!(failed["at_server"], false, "{failed}");
     assert_eq!(failed["remote"], Value::Null);
 }
 
@@ -605,7 +616,7 @@ fn the_units_run_both_sides() {
 #[cfg(target_os = "linux")]
 fn paths_are_named_by_address_and_interface() {
     let (target, target_address) = udp();
-    let (_server, port) = server(&["--allow-to", &format!("{target_address}/udp")]);
+    let (mut server, port) = server(&["--allow-to", &format!("{target_address}/udp")]);
     let mut client = Side::start(&[
         "client",
         "127.0.0.1",
@@ -638,6 +649,11 @@ fn paths_are_named_by_address_and_interface() {
     };
     assert!(of_address.starts_with("127.0.0.2 – "), "{working:?}");
     assert!(of_interface.starts_with("lo 127.0.0.1 – "), "{working:?}");
+    // The server knows the client by the address with which it connected, and has a line for the other path.
+    let name = server.event("connected")["remote"].clone();
+    let second = server.event("path");
+    assert_eq!((&second["remote"], &second["state"]), (&name, &"active".into()));
+    assert_ne!(second["path"], name);
     let paths = loop {
         let status = client.event("status");
         let paths = status["clients"][0]["paths"].as_array().unwrap().clone();

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::counters::{RuleCounters, RuleStats};
 use crate::dial::Dial;
-use crate::failure::{Failures, TargetFailure, Told};
+use crate::failure::{Failures, TargetFailure, ToldTargets};
 use crate::limits::Limits;
 use crate::lock::{Lock, lock};
 use crate::rule::{Listen, Rule};
@@ -71,7 +71,8 @@ pub enum ClientEvent {
         /// The pause until the next attempt.
         retry_in: Duration,
     },
-    /// The target of a reverse rule does not accept. Each target is told once a minute, and at most 64 of them.
+    /// The target of a rule does not accept: that of a reverse rule here, or one of a TCP rule at the server. Each target is told once a minute,
+    /// and at most 64 of them.
     TargetFailed(TargetFailure),
 }
 
@@ -90,7 +91,7 @@ pub struct Client {
     session: Lock<Option<Arc<Session>>>,
     /// Asks for another association.
     renewal: Notify,
-    told: Arc<Told>,
+    told: Arc<ToldTargets>,
     observe: Arc<dyn Fn(ClientEvent) + Send + Sync>,
 }
 
@@ -253,13 +254,15 @@ impl Client {
                 policy: None,
             });
             let traffic = own.rule.traffic.clone();
-            SessionRule::new(
+            let mut rule = SessionRule::new(
                 own.rule.protocol,
                 traffic,
                 !own.rule.reverse,
                 dial,
                 Arc::clone(&own.counters),
-            )
+            );
+            rule.remote_target = (!own.rule.reverse).then(|| own.rule.target.clone());
+            rule
         };
         let rules = own.iter().map(own_rule).collect();
         let limits = Limits {

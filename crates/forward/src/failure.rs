@@ -11,9 +11,9 @@ use tokio::time::Instant;
 use crate::lock::{Lock, lock};
 use crate::rule::{Protocol, Target};
 
-/// The time after which the same target is told again.
+/// The time after which the same failure is told again.
 const PAUSE: Duration = Duration::from_secs(60);
-/// Targets that are told in this time: a client may try many.
+/// Failures that are told in this time: a client may try many targets.
 const MOST: usize = 64;
 
 /// A target that did not accept a connection, or where no program receives datagrams.
@@ -24,23 +24,33 @@ pub struct TargetFailure {
     pub protocol: Protocol,
     /// The target.
     pub target: Target,
-    /// The error of the operating system.
+    /// Whether the other endpoint connects to the target, and this one to the other.
+    pub is_remote: bool,
+    /// The error of the operating system; if the target is remote, only whether it failed or is forbidden there.
     pub error: String,
 }
 
-/// The targets of an endpoint that were told lately.
-#[derive(Debug, Default)]
-pub(crate) struct Told(Lock<BTreeMap<(Protocol, String), Instant>>);
+/// The failures that were told lately, by their names.
+#[derive(Debug)]
+pub(crate) struct Told<K>(Lock<BTreeMap<K, Instant>>);
 
-impl Told {
-    /// Whether the failure of a target is to be told now.
-    fn admits(&self, protocol: Protocol, target: &Target, now: Instant) -> bool {
+/// The targets of both endpoints: whether one is remote, its protocol and its place.
+pub(crate) type ToldTargets = Told<(bool, Protocol, String)>;
+
+impl<K> Default for Told<K> {
+    fn default() -> Self {
+        Self(Lock::default())
+    }
+}
+
+impl<K: Ord> Told<K> {
+    /// Whether a failure is to be told now.
+    pub(crate) fn admits(&self, what: K, now: Instant) -> bool {
         let mut told = lock(&self.0);
         told.retain(|_, time| now.duration_since(*time) < PAUSE);
-        let target = (protocol, target.to_string());
-        let admits = told.len() < MOST && !told.contains_key(&target);
+        let admits = told.len() < MOST && !told.contains_key(&what);
         if admits {
-            told.insert(target, now);
+            told.insert(what, now);
         }
         admits
     }
@@ -48,7 +58,7 @@ impl Told {
 
 /// Tells the failures of a session's targets.
 pub(crate) struct Failures {
-    told: Arc<Told>,
+    told: Arc<ToldTargets>,
     tell: Box<dyn Fn(TargetFailure) + Send + Sync>,
 }
 
@@ -61,7 +71,7 @@ impl fmt::Debug for Failures {
 }
 
 impl Failures {
-    pub(crate) fn new(told: &Arc<Told>, tell: impl Fn(TargetFailure) + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(told: &Arc<ToldTargets>, tell: impl Fn(TargetFailure) + Send + Sync + 'static) -> Self {
         Self {
             told: Arc::clone(told),
             tell: Box::new(tell),
@@ -69,10 +79,23 @@ impl Failures {
     }
 
     pub(crate) fn report(&self, protocol: Protocol, target: &Target, error: &io::Error) {
-        if self.told.admits(protocol, target, Instant::now()) {
+        self.tell(protocol, target, false, error);
+    }
+
+    /// The other endpoint says that it does not reach its target.
+    pub(crate) fn report_remote(&self, protocol: Protocol, target: &Target, error: &str) {
+        self.tell(protocol, target, true, &error);
+    }
+
+    fn tell(&self, protocol: Protocol, target: &Target, is_remote: bool, error: &dyn fmt::Display) {
+        if self
+            .told
+            .admits((is_remote, protocol, target.to_string()), Instant::now())
+        {
             (self.tell)(TargetFailure {
                 protocol,
                 target: target.clone(),
+                is_remote,
                 error: error.to_string(),
             });
         }
@@ -85,9 +108,9 @@ mod tests {
 
     #[test]
     fn a_target_is_told_once_a_minute_and_few_are() {
-        let (told, start) = (Told::default(), Instant::now());
-        let target = |port: usize| format!("127.0.0.1:{port}").parse::<Target>().unwrap();
-        let admits = |protocol, port, time| told.admits(protocol, &target(port), start + time);
+        let (told, start) = (ToldTargets::default(), Instant::now());
+        let admits =
+            |protocol, port, time| told.admits((false, protocol, format!("127.0.0.1:{port}")), start + time);
         assert!(admits(Protocol::Udp, 1, Duration::ZERO));
         assert!(!admits(Protocol::Udp, 1, PAUSE - Duration::from_secs(1)));
         assert!(admits(Protocol::Tcp, 1, Duration::ZERO));

@@ -1,18 +1,18 @@
 //! The server: it accepts associations, and forwards what its policy permits.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anabranch::{Association, AssociationStats, Endpoint};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::counters::{RuleCounters, RuleStats};
 use crate::dial::Dial;
-use crate::failure::{Failures, TargetFailure, Told};
+use crate::failure::{Failures, TargetFailure, Told, ToldTargets};
 use crate::limits::Limits;
 use crate::lock::{Lock, lock};
 use crate::policy::Policy;
@@ -40,6 +40,13 @@ pub enum ServerEvent {
         /// refusal.
         rules: Vec<(String, Result<String, String>)>,
     },
+    /// A client was not accepted because of its key, or its handshake failed. Each address is told once a minute, and at most 64 of them.
+    Refused {
+        /// Its address.
+        remote: SocketAddr,
+        /// The reason.
+        reason: String,
+    },
     /// The association of a client ended, or was not accepted.
     Disconnected {
         /// Its address.
@@ -62,7 +69,7 @@ pub enum ServerEvent {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClientStatus {
-    /// The address of the client.
+    /// The address of the client when it connected. It is the client's name in all events, also when it has left this address.
     pub remote: SocketAddr,
     /// The association and its paths.
     pub association: AssociationStats,
@@ -73,6 +80,7 @@ pub struct ClientStatus {
 /// A client that is served.
 #[derive(Clone)]
 struct Served {
+    remote: SocketAddr,
     session: Arc<Session>,
     rules: Vec<(String, Arc<RuleCounters>)>,
 }
@@ -101,7 +109,8 @@ pub struct Server {
     clients: Lock<BTreeMap<[u8; 16], Served>>,
     /// How often the policies have changed. A client whose policy may be an older one is not served.
     changes: AtomicU64,
-    told: Arc<Told>,
+    told: Arc<ToldTargets>,
+    refused: Told<IpAddr>,
     observe: Arc<dyn Fn(ServerEvent) + Send + Sync>,
 }
 
@@ -123,6 +132,7 @@ impl Server {
             clients: Lock::default(),
             changes: AtomicU64::new(0),
             told: Arc::default(),
+            refused: Told::default(),
             observe: Arc::new(|_| {}),
         }
     }
@@ -146,7 +156,7 @@ impl Server {
     pub fn clients(&self) -> Vec<ClientStatus> {
         let served: Vec<Served> = lock(&self.clients).values().cloned().collect();
         let status = |served: Served| ClientStatus {
-            remote: served.session.association.remote_addr(),
+            remote: served.remote,
             association: served.session.association.stats(),
             rules: served.stats(),
         };
@@ -160,10 +170,24 @@ impl Server {
         endpoint: &Endpoint,
         policy: impl Fn(&Association) -> Arc<Policy> + Sync,
     ) {
-        while let Some(association) = endpoint.accept().await {
-            let changes = self.changes.load(Ordering::SeqCst);
-            let (server, policy) = (Arc::clone(self), policy(&association));
-            tokio::spawn(async move { server.serve_as_of(changes, association, &policy).await });
+        let accepting = async {
+            while let Some(association) = endpoint.accept().await {
+                let changes = self.changes.load(Ordering::SeqCst);
+                let (server, policy) = (Arc::clone(self), policy(&association));
+                tokio::spawn(async move { server.serve_as_of(changes, association, &policy).await });
+            }
+        };
+        tokio::join!(accepting, self.tell_refusals(endpoint));
+    }
+
+    async fn tell_refusals(&self, endpoint: &Endpoint) {
+        while let Some(failed) = endpoint.next_failed_handshake().await {
+            if self.refused.admits(failed.remote.ip(), Instant::now()) {
+                (self.observe)(ServerEvent::Refused {
+                    remote: failed.remote,
+                    reason: failed.reason.to_string(),
+                });
+            }
         }
     }
 
@@ -190,7 +214,9 @@ impl Server {
         let reason = match self.places.try_acquire() {
             Err(_) => Err("the server has no place for more clients".to_owned()),
             Ok(_place) => match self.receive_hello(&association).await {
-                Ok(hello) => Ok(self.serve_client(changes, &association, hello, policy).await),
+                Ok(hello) => Ok(self
+                    .serve_client(changes, remote, &association, hello, policy)
+                    .await),
                 Err(reason) => Err(reason),
             },
         };
@@ -234,6 +260,7 @@ impl Server {
     async fn serve_client(
         &self,
         changes: u64,
+        remote: SocketAddr,
         association: &Association,
         hello: Hello,
         policy: &Arc<Policy>,
@@ -253,7 +280,7 @@ impl Server {
         let described = hello.rules.iter().map(describe);
         let counters = rules.iter().map(|rule| Arc::clone(&rule.counters));
         let counted = described.clone().zip(counters).collect();
-        let failures = self.failures(association.remote_addr());
+        let failures = self.failures(remote);
         let session = Session::new(association.clone(), false, rules, &self.limits, failures);
         let welcome = Message::Welcome(Welcome {
             version: VERSION,
@@ -264,6 +291,7 @@ impl Server {
             return (error.to_string(), Vec::new());
         }
         let served = Served {
+            remote,
             session: Arc::clone(&session),
             rules: counted,
         };
@@ -274,7 +302,7 @@ impl Server {
                 .end("another association of the client replaces it");
         }
         (self.observe)(ServerEvent::Connected {
-            remote: association.remote_addr(),
+            remote,
             association: association.clone(),
             rules: described.zip(verdicts).collect(),
         });

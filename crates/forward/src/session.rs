@@ -20,7 +20,7 @@ use crate::limits::{Limits, MOST_FLOWS};
 use crate::lock::{Lock, lock};
 use crate::memory::Memory;
 use crate::pace::Bucket;
-use crate::rule::{Protocol, Traffic};
+use crate::rule::{Protocol, Target, Traffic};
 use crate::socket::Listener;
 use crate::wire::{FlowId, Message, ResetReason, WireError};
 use bytes_flow::ByteFlow;
@@ -36,6 +36,8 @@ pub(crate) struct SessionRule {
     pub(crate) traffic: Traffic,
     /// Where flows of the peer lead; `None` if this endpoint opens the flows, or refuses the rule.
     pub(crate) dial: Option<Dial>,
+    /// Where the peer connects to for flows of this endpoint, if this endpoint knows it.
+    pub(crate) remote_target: Option<Target>,
     /// Whether this endpoint listens.
     pub(crate) listens: bool,
     pub(crate) counters: Arc<RuleCounters>,
@@ -57,6 +59,7 @@ impl SessionRule {
             protocol,
             traffic,
             dial,
+            remote_target: None,
             listens,
             counters,
             bucket,
@@ -257,6 +260,7 @@ impl Session {
         if reason != ResetReason::Connection {
             tracing::info!(?reason, "the peer refuses a flow of {}", self.describe(rule));
             self.rule(rule).counters.flows_refused.add(1);
+            self.report_remote(rule, reason);
         }
     }
 
@@ -299,6 +303,19 @@ impl Session {
         let own = self.rule(rule);
         if let Some(dial) = &own.dial {
             self.failures.report(own.protocol, &dial.target, error);
+        }
+    }
+
+    /// Tells the user that the peer does not reach the target of a rule, or may not.
+    fn report_remote(&self, rule: u16, reason: ResetReason) {
+        let error = match reason {
+            ResetReason::Target => "it does not accept",
+            ResetReason::Forbidden => "the server does not permit its address",
+            ResetReason::Connection | ResetReason::Limit => return,
+        };
+        let own = self.rule(rule);
+        if let Some(target) = &own.remote_target {
+            self.failures.report_remote(own.protocol, target, error);
         }
     }
 

@@ -73,7 +73,7 @@ mod state;
 pub(crate) use dtls_layer::Origin;
 #[cfg(feature = "dtls")]
 pub(crate) use dtls_layer::fit_dtls;
-pub(crate) use hub::{Hub, Layers, Limits, Shared};
+pub(crate) use hub::{Hub, Layers, Limits, Registry, Shared};
 #[cfg(feature = "tls")]
 pub(crate) use keys::TlsSettings;
 pub(crate) use keys::protection;

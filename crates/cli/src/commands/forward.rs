@@ -282,20 +282,30 @@ impl Common {
     }
 }
 
-/// Prints that a target at this side does not accept, and how to correct this: `rule` is the option of the client with the target.
+/// Prints that a target does not accept, and how to correct this: `rule` is the beginning of the client's option with the target.
 fn tell_failure(messages: &Messages, client: Option<SocketAddr>, rule: &str, failure: &TargetFailure) {
     let TargetFailure {
         protocol,
         target,
+        is_remote,
         error,
         ..
     } = failure;
     let of = client.map_or_else(String::new, |client| format!("{client}: "));
+    let text = match is_remote {
+        true => format!(
+            "target {target}/{protocol} of the server: {error}; the server's lines say more: start its program there, or correct \
+             {rule}{protocol}"
+        ),
+        false => format!(
+            "{of}target {target}/{protocol} does not accept: {error}; start its program, or correct the client's {rule}{protocol}"
+        ),
+    };
     messages.fact(
-        format!("{of}target {target}/{protocol} does not accept: {error}; start its program, or correct the client's {rule}{protocol}"),
+        text,
         &json!({
             "event": "target_failed", "remote": client.map(|client| client.to_string()), "target": target.to_string(),
-            "protocol": protocol.to_string(), "error": error,
+            "protocol": protocol.to_string(), "at_server": *is_remote || client.is_some(), "error": error,
         }),
     );
 }

@@ -271,10 +271,7 @@ impl Session {
                 payload = waiting.recv() => {
                     let Some(payload) = payload else { return };
                     self.memory.release(payload.len() + OVERHEAD);
-                    if let Err(error) = socket.send(&payload).await {
-                        rule.counters.dropped.add(1);
-                        self.report_closed(flow.rule, &error);
-                    }
+                    self.send_to_target(flow.rule, &socket, &payload).await;
                 }
                 ready = socket.readable() => {
                     if ready.is_err() {
@@ -295,16 +292,35 @@ impl Session {
                 Ok(len) => self.send_datagram(flow, &scratch[..len.min(MOST_DATAGRAM)]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // The system reports here that the target's port is closed (ICMP). It may open again.
-                Err(error) => self.report_closed(flow.rule, &error),
+                Err(error) => {
+                    self.report_closed(flow.rule, &error);
+                }
             }
         }
     }
 
-    /// Tells the user if no program receives at the target. Other errors concern one datagram, such as one that is too long.
-    fn report_closed(&self, rule: u16, error: &io::Error) {
-        if error.kind() == io::ErrorKind::ConnectionRefused {
+    async fn send_to_target(&self, rule: u16, socket: &UdpSocket, payload: &[u8]) {
+        let mut sent = socket.send(payload).await;
+        if let Err(error) = &sent
+            && self.report_closed(rule, error)
+        {
+            // The system reports here what happened to an earlier datagram, and has not sent this one.
+            sent = socket.send(payload).await;
+        }
+        if sent.is_err() {
+            self.rule(rule).counters.dropped.add(1);
+        }
+    }
+
+    /// If no program has received an earlier datagram at the target, it was dropped, and the user hears of it. Other errors concern one datagram,
+    /// such as one that is too long.
+    fn report_closed(&self, rule: u16, error: &io::Error) -> bool {
+        let is_closed = error.kind() == io::ErrorKind::ConnectionRefused;
+        if is_closed {
+            self.rule(rule).counters.dropped.add(1);
             self.report(rule, error);
         }
+        is_closed
     }
 }
 

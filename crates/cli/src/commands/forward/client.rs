@@ -433,7 +433,10 @@ fn tell(messages: &Messages, event: &ClientEvent) {
             *retry_in,
             &json!({ "event": "disconnected", "reason": reason, "retry_in_seconds": retry_in.as_secs_f64() }),
         ),
-        ClientEvent::TargetFailed(failure) => tell_failure(messages, None, "--reverse-", failure),
+        ClientEvent::TargetFailed(failure) => {
+            let rule = if failure.is_remote { "--" } else { "--reverse-" };
+            tell_failure(messages, None, rule, failure);
+        }
         _ => {}
     }
 }

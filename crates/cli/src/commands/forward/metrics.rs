@@ -113,6 +113,13 @@ fn escaped(text: &str) -> String {
         .replace('\n', "\\n")
 }
 
+/// The labels of a value, in braces. Those that are empty say nothing: a client needs no name of its own.
+fn labels(pairs: &[(&str, &str)]) -> String {
+    let used = pairs.iter().filter(|(_, value)| !value.is_empty());
+    let label = |(name, value): &(&str, &str)| format!("{name}=\"{}\"", escaped(value));
+    format!("{{{}}}", used.map(label).collect::<Vec<_>>().join(","))
+}
+
 /// The status in the text format.
 fn render(status: &Status) -> String {
     let mut text = String::new();
@@ -134,11 +141,10 @@ fn render(status: &Status) -> String {
     );
     let rules = |value: &dyn Fn(&RuleStats) -> f64| {
         let of_client = |client: &ClientView| {
-            let remote = escaped(&client.remote);
             let line = |(index, (rule, stats)): (usize, &(String, RuleStats))| {
-                let rule = escaped(rule);
-                let labels = format!("{{client=\"{remote}\",number=\"{index}\",rule=\"{rule}\"}}");
-                (labels, value(stats))
+                let number = index.to_string();
+                let names = [("client", &*client.remote), ("number", &number), ("rule", rule)];
+                (labels(&names), value(stats))
             };
             client.rules.iter().enumerate().map(line).collect::<Vec<_>>()
         };
@@ -150,14 +156,14 @@ fn render(status: &Status) -> String {
     }
     for (name, kind, help, value) in PATHS {
         let of_client = |client: &ClientView| {
-            let remote = escaped(&client.remote);
             let line = |path: &PathStats| {
-                let (addresses, number) = (escaped(&addresses(path)), path.id.0);
-                let interface = escaped(client.interface(path).unwrap_or_default());
-                let labels = format!(
-                    "{{client=\"{remote}\",path=\"{addresses}\",interface=\"{interface}\",number=\"{number}\"}}"
-                );
-                (labels, value(path))
+                let names = [
+                    ("client", &*client.remote),
+                    ("path", &addresses(path)),
+                    ("interface", client.interface(path).unwrap_or_default()),
+                    ("number", &path.id.0.to_string()),
+                ];
+                (labels(&names), value(path))
             };
             client.paths().iter().map(line).collect::<Vec<_>>()
         };
@@ -165,11 +171,9 @@ fn render(status: &Status) -> String {
     }
     for (name, help, value) in NETWORKS {
         let of_client = |client: &ClientView| {
-            let remote = escaped(&client.remote);
             let line = |network: &Network| {
-                let name = escaped(&network.name);
-                let labels = format!("{{client=\"{remote}\",network=\"{name}\"}}");
-                (labels, value(network) as f64)
+                let names = [("client", &*client.remote), ("network", &network.name)];
+                (labels(&names), value(network) as f64)
             };
             client.networks.iter().map(line).collect::<Vec<_>>()
         };
@@ -215,6 +219,7 @@ mod tests {
                 },
                 down_for: None,
             }],
+            sum: Counts::default(),
             rules: vec![("udp \"x\"".to_owned(), RuleStats::default())],
         };
         let text = render(&Status { clients: vec![view] });

@@ -8,10 +8,13 @@ use anabranch::{PathSource, PathState};
 use serde_json::{Value, json};
 
 use super::messages::Messages;
-use super::status::{ClientView, remark, state_name};
+use super::status::{ClientView, Status, remark, state_name};
 
 /// The time between two looks at the paths.
 const LOOK: Duration = Duration::from_millis(250);
+
+/// The same at a server, for all its clients.
+const LOOK_AT_CLIENTS: Duration = Duration::from_secs(1);
 
 /// The time for the system to add routes after an interface has an address.
 const ROUTES: Duration = Duration::from_secs(2);
@@ -47,6 +50,28 @@ pub(super) async fn tell(
             messages.fact(text, &record);
         }
         before = now;
+    }
+}
+
+/// Prints a line for each path of a server's clients that comes or goes. The path with which a client connected has the line about that.
+pub(super) async fn tell_of_clients(messages: &Messages, status: impl Fn() -> Status) {
+    let mut before = BTreeMap::<String, Paths>::new();
+    let mut looks = tokio::time::interval(LOOK_AT_CLIENTS);
+    loop {
+        looks.tick().await;
+        let mut present = BTreeMap::new();
+        for view in status().clients {
+            let paths = view.paths().iter();
+            let now: Paths = paths.map(|path| (view.short_name(path), path.state)).collect();
+            let first = || Paths::from([(view.remote.clone(), PathState::Active)]);
+            let known = before.remove(&view.remote).unwrap_or_else(first);
+            for (text, mut record) in changes(&known, &now) {
+                record["remote"] = json!(view.remote);
+                messages.fact(format!("{}: {text}", view.remote), &record);
+            }
+            present.insert(view.remote, now);
+        }
+        before = present;
     }
 }
 

@@ -12,8 +12,10 @@ use serde_json::json;
 
 use super::file::{self, ServerFile};
 use super::messages::Messages;
+use super::networks;
 use super::permissions::{Permissions, parse_place};
 use super::status::{Status, rule_record};
+use super::totals::Sums;
 use super::{Common, ENCRYPTION, HURRY, LIMITS, tell_failure};
 use crate::encryption::describe_peer;
 use crate::failure::Failure;
@@ -142,9 +144,10 @@ pub(super) async fn run(mut args: ServerArgs, interrupt: Interrupt) -> Result<()
         server = server.most_clients(clients);
     }
     let server = Arc::new(server);
+    let sums = Arc::new(Sums::default());
     let status = {
         let server = Arc::clone(&server);
-        move || Status::of_server(&server)
+        move || Status::of_server(&server, &sums)
     };
     let permissions = RwLock::new(permissions);
     let current = || permissions.read().unwrap_or_else(PoisonError::into_inner);
@@ -180,9 +183,12 @@ pub(super) async fn run(mut args: ServerArgs, interrupt: Interrupt) -> Result<()
         tokio::select! {
             () = server.run(&endpoint, |client| current().of(client)) => {}
             () = reloading => {}
+            () = networks::tell_of_clients(&messages, &status) => {}
         }
     };
-    args.common.watch(status, serving, &messages, &interrupt).await?;
+    args.common
+        .watch(status.clone(), serving, &messages, &interrupt)
+        .await?;
     stopping.store(true, Ordering::Relaxed);
     let _ = tokio::time::timeout(HURRY, endpoint.close()).await;
     Ok(())
@@ -268,6 +274,10 @@ fn tell(messages: &Messages, stops: bool, event: &ServerEvent) {
                 &json!({ "event": "disconnected", "remote": remote.to_string(), "reason": reason, "rules": rules }),
             );
         }
+        ServerEvent::Refused { remote, reason } => messages.fact(
+            format!("{remote}: refused: {reason}"),
+            &json!({ "event": "refused", "remote": remote.to_string(), "reason": reason }),
+        ),
         ServerEvent::TargetFailed { remote, failure } => {
             tell_failure(messages, Some(*remote), "--", failure);
         }

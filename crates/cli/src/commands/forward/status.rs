@@ -8,7 +8,7 @@ use anabranch::{AssociationStats, PathState, PathStats};
 use anabranch_forward::{Client, RuleStats, Server};
 use serde_json::{Value, json};
 
-use super::totals::{Counts, Network, Totals};
+use super::totals::{Counts, Key, Network, Sums, Totals};
 use crate::table::{Group, Table};
 use crate::units;
 
@@ -23,6 +23,8 @@ pub(super) struct ClientView {
     pub(super) interfaces: BTreeMap<IpAddr, String>,
     /// The networks of a client and their counters over the whole run; empty at the server.
     pub(super) networks: Vec<Network>,
+    /// The sum over all paths, those included that have ended: of the whole run, at the server since the client connected.
+    pub(super) sum: Counts,
     pub(super) rules: Vec<(String, RuleStats)>,
 }
 
@@ -39,17 +41,25 @@ impl Status {
         }
     }
 
-    pub(super) fn of_server(server: &Server) -> Self {
+    pub(super) fn of_server(server: &Server, sums: &Sums) -> Self {
         let clients = server.clients().into_iter().map(|client| ClientView {
             remote: client.remote.to_string(),
             association: Some(client.association),
             interfaces: BTreeMap::new(),
             networks: Vec::new(),
+            sum: Counts::default(),
             rules: client.rules,
         });
-        Self {
-            clients: clients.collect(),
+        let mut clients: Vec<ClientView> = clients.collect();
+        let present = clients.iter().map(|client| {
+            let paths = client.paths().iter().map(keyed_counts);
+            (client.remote.clone(), paths.collect())
+        });
+        let sums = sums.take(present.collect());
+        for client in &mut clients {
+            client.sum = sums.get(&client.remote).copied().unwrap_or_default();
         }
+        Self { clients }
     }
 
     pub(super) fn to_json(&self) -> Value {
@@ -65,6 +75,10 @@ impl Status {
         }
         tables.join("\n\n")
     }
+}
+
+fn keyed_counts(path: &PathStats) -> (Key, Counts) {
+    ((path.id, path.local), Counts::of(path))
 }
 
 /// The local and the remote address of a path.
@@ -158,14 +172,18 @@ impl ClientView {
             interfaces: paths.filter_map(|path| interface(path.local?)).collect(),
             association,
             networks: Vec::new(),
+            sum: Counts::default(),
             rules: names.zip(client.stats()).collect(),
         };
         let mut present = BTreeMap::<_, BTreeMap<_, _>>::new();
         for path in view.paths() {
             let of_network = present.entry(view.network(path)).or_default();
-            of_network.insert((path.id, path.local), Counts::of(path));
+            of_network.extend([keyed_counts(path)]);
         }
         view.networks = totals.take(present, view.association.is_some(), Instant::now());
+        view.networks
+            .iter()
+            .for_each(|network| view.sum.add(network.counts));
         view
     }
 
@@ -224,7 +242,7 @@ impl ClientView {
                 "chunks_lost": counts.chunks_lost, "chunks_retransmitted": counts.chunks_retransmitted,
             })
         };
-        let sum = self.sum();
+        let sum = &self.sum;
         json!({
             "bytes_sent": sum.bytes_sent, "bytes_received": sum.bytes_received,
             "remote": Some(&self.remote).filter(|remote| !remote.is_empty()), "connected": self.association.is_some(),
@@ -292,7 +310,7 @@ impl ClientView {
     }
 
     /// The name of a path in the table. A client's network has one path as a rule, and each path of a server leads to another address.
-    fn short_name(&self, path: &PathStats) -> String {
+    pub(super) fn short_name(&self, path: &PathStats) -> String {
         let short = |path: &PathStats| match self.remote.is_empty() {
             true => self.network(path),
             false => path.remote.to_string(),
@@ -311,13 +329,6 @@ impl ClientView {
         self.paths()
             .iter()
             .filter(move |path| !is_behind_translator(path))
-    }
-
-    /// The sum over all present paths.
-    fn sum(&self) -> Counts {
-        let mut sum = Counts::default();
-        self.paths().iter().for_each(|path| sum.add(Counts::of(path)));
-        sum
     }
 
     /// The paths, and the networks without a path. At a client, the first path of a network has the counters of the network.
@@ -344,9 +355,10 @@ impl ClientView {
             let now = [String::new(), String::new()];
             rows.push(row(network.name.clone(), state, now, Some(&network.counts)));
         }
-        if !self.remote.is_empty() && rows.len() > 1 {
+        let is_only_path = |path| Counts::of(path) == self.sum;
+        if !self.remote.is_empty() && !matches!(self.paths(), [path] if is_only_path(path)) {
             let now = [String::new(), String::new()];
-            rows.push(row("sum".to_owned(), String::new(), now, Some(&self.sum())));
+            rows.push(row("sum".to_owned(), String::new(), now, Some(&self.sum)));
         }
         rows
     }
@@ -426,12 +438,18 @@ pub(super) mod tests {
         }
         let mut association = association.clone();
         association.paths = remotes.iter().map(widest).collect();
+        let mut sum = Counts::default();
+        association
+            .paths
+            .iter()
+            .for_each(|path| sum.add(Counts::of(path)));
         let names = ["udp 127.0.0.1:9", "reverse-tcp [2001:db8:ffff::1]:65535"];
         ClientView {
             remote: remotes[0].to_owned(),
             association: Some(association),
             interfaces: BTreeMap::new(),
             networks: Vec::new(),
+            sum,
             rules: names.map(|name| (name.to_owned(), stats)).into(),
         }
     }
@@ -508,6 +526,7 @@ pub(super) mod tests {
                 remote: String::new(),
                 association: None,
                 interfaces: BTreeMap::new(),
+                sum: network.counts,
                 networks: vec![network],
                 rules: vec![("udp 127.0.0.1:5000=h:1".to_owned(), RuleStats::default())],
             }],

@@ -127,6 +127,32 @@ impl Totals {
     }
 }
 
+/// The sums over all paths of each client of a server, with those that have ended. Data that a path sends between the last [`Sums::take`] and its
+/// end is not counted.
+#[derive(Debug, Default)]
+pub(super) struct Sums(Mutex<BTreeMap<String, Paths>>);
+
+impl Sums {
+    /// Takes the counters that the paths of each client have now, and returns the sums since it connected. Clients that are gone are forgotten.
+    pub(super) fn take(
+        &self,
+        mut present: BTreeMap<String, BTreeMap<Key, Counts>>,
+    ) -> BTreeMap<String, Counts> {
+        let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        clients.retain(|name, _| present.contains_key(name));
+        for name in present.keys() {
+            clients.entry(name.clone()).or_default();
+        }
+        for (name, paths) in clients.iter_mut() {
+            paths.replace(present.remove(name).unwrap_or_default());
+        }
+        clients
+            .iter()
+            .map(|(name, paths)| (name.clone(), paths.counts()))
+            .collect()
+    }
+}
+
 /// Merges the networks above the limit that are down for the longest time.
 fn merge(networks: &mut BTreeMap<String, Paths>) {
     while networks.len() > MOST {
@@ -185,6 +211,28 @@ mod tests {
         assert_eq!(sent(&lost), [8, 11]);
         let replaced = totals.take(paths(&[("lte", 1), ("wifi", 1)]), true, start + 7 * second);
         assert_eq!(sent(&replaced), [9, 12]);
+    }
+
+    #[test]
+    fn the_sum_of_a_client_has_the_paths_that_ended() {
+        let sums = Sums::default();
+        let of = |path: u8, sent: u64| {
+            let counts = Counts {
+                chunks_sent: sent,
+                ..Counts::default()
+            };
+            ((PathId(path), None), counts)
+        };
+        let take = |paths: &[(u8, u64)]| {
+            let paths = paths.iter().map(|&(path, sent)| of(path, sent)).collect();
+            let sums = sums.take(BTreeMap::from([("client".to_owned(), paths)]));
+            sums["client"].chunks_sent
+        };
+        assert_eq!(take(&[(0, 5), (1, 7)]), 12);
+        assert_eq!(take(&[(1, 8)]), 13);
+        assert_eq!(take(&[(1, 8), (2, 1)]), 14);
+        assert!(sums.take(BTreeMap::new()).is_empty());
+        assert_eq!(take(&[(1, 8)]), 8, "another client of this name");
     }
 
     #[test]
