@@ -16,10 +16,10 @@ settings! {
         /// Whether a message may be abandoned before its first transmission. Default true. False is for experiments: each message is then
         /// sent once, however late, as in the stack of Rajiullah and Brunstrom.
         pub discard_unsent: bool,
-        /// Whether a queued message with a lifetime is abandoned as soon as it cannot arrive before its lifetime is over: when the bytes in the
-        /// path's queue and the rest of the message take longer at the highest rate that the path has carried lately
-        /// ([`crate::controller::Controller::known_rate`]: only BBR knows it). Later messages then do not wait for one that comes too late. With
-        /// several paths at once it has no effect. Default false; [`crate::Config::low_latency`] sets it.
+        /// Whether a queued message with a lifetime is abandoned as soon as it will probably not arrive before its lifetime is over: when the
+        /// bytes in the path's queue, the rest of the message and the variation of the round-trip time take longer at the highest rate that the
+        /// path has carried lately ([`crate::controller::Controller::known_rate`]: only BBR knows it). Later messages then do not wait for one
+        /// that comes too late. Default false; [`crate::Config::low_latency`] sets it.
         pub discard_hopeless: bool,
         /// *Early discard* (Basto and Freitas): a chunk that must not be retransmitted is abandoned at its first missing report, instead of the
         /// last report needed for fast retransmit (RFC 9260 §7.2.4). The report of a retransmission comes from a chunk that left later on the

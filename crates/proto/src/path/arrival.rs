@@ -11,28 +11,30 @@ use crate::time::Timestamp;
 struct Outlet {
     /// Bytes per second: the highest rate that the path has carried lately.
     rate: f64,
-    /// Seconds until the first byte more would arrive.
+    /// Seconds until the first byte more would probably arrive.
     first: f64,
 }
 
 impl Path {
-    /// The path's queue holds what is in flight beyond one bandwidth-delay product. `None` if the rate is not known.
+    /// The path's queue holds what is in flight beyond one bandwidth-delay product. Most packets arrive within the variation of the round-trip
+    /// time after that: if an association has more to send than the path carries, each message leaves at the last moment, and without this
+    /// time nearly all would be late. `None` if the rate is not known.
     fn outlet(&self) -> Option<Outlet> {
         let (rate, round_trip) = (self.control.known_rate()?, self.rtt.min()?);
         let queued = (self.flight.bytes() as f64 - rate * round_trip.as_secs_f64()).max(0.0);
-        let first = queued / rate + round_trip.as_secs_f64() / 2.0;
+        let first = queued / rate + round_trip.as_secs_f64() / 2.0 + self.rtt.rttvar().as_secs_f64();
         Some(Outlet { rate, first })
     }
 
-    /// When `bytes` more would have arrived at the receiver, at the earliest. `None` if that is not known.
+    /// When `bytes` more would probably have arrived at the receiver. `None` if that is not known.
     pub(crate) fn arrival(&self, now: Timestamp, bytes: usize) -> Option<Timestamp> {
         Some(now + arrival(&mut [self.outlet()?], bytes))
     }
 }
 
 impl Paths {
-    /// When `bytes` more would have arrived, at the earliest, if all active paths carry them; paths that do not answer although they should
-    /// carry nothing. `None` if that is not known.
+    /// When `bytes` more would probably have arrived, if all active paths carry them; paths that do not answer although they should carry
+    /// nothing. `None` if that is not known.
     pub(crate) fn arrival(&self, now: Timestamp, bytes: usize) -> Option<Timestamp> {
         let answering = self.active().filter(|path| !path.is_overdue(now));
         let mut outlets = answering.map(Path::outlet).collect::<Option<Vec<Outlet>>>()?;

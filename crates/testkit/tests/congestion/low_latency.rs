@@ -100,6 +100,38 @@ fn hopeless_messages_do_not_delay_others() {
     assert!(with > 0.6 && without < 0.5 * with, "{with} and {without}");
 }
 
+/// An association has 1.4 times as many messages as the link carries, each of which is of no use after 150 ms. The ones that leave arrive in
+/// time.
+#[test]
+fn messages_leave_only_if_they_will_be_in_time() {
+    let link: LinkConfig = "rate=4mbit,delay=20ms,queue=60kb,loss=1%"
+        .parse()
+        .expect("a link");
+    let mut pair = Setup::new(1).captured(false).path(link).connect();
+    let deadline = Duration::from_millis(150);
+    let options = SendOptions::default().deadline(deadline);
+    let (mut in_time, mut late) = (0, 0);
+    for tick in 0..10_000 {
+        let now = pair.now();
+        let stamp = now.0.to_be_bytes().repeat(704 / 8);
+        let association = pair.association_mut(Side::A);
+        let sent = association.send(now, CHAT, stamp.into(), options);
+        assert!(sent.is_ok(), "hopeless messages make room");
+        pair.run_ms(1);
+        for message in pair.messages(Side::Z).into_iter().filter(|_| tick >= 1000) {
+            let stamp = message.bytes[..8].try_into().expect("eight bytes");
+            let sent = Timestamp(u64::from_be_bytes(stamp));
+            let is_in_time = message.at.saturating_duration_since(sent) <= deadline;
+            *(if is_in_time { &mut in_time } else { &mut late }) += 1;
+        }
+    }
+    println!("{in_time} of 9000 in time, {late} late");
+    assert!(
+        in_time > 5400 && late < in_time / 20,
+        "{in_time} in time, {late} late"
+    );
+}
+
 /// The effect of each setting: the same measurement with one setting turned off at a time.
 #[test]
 #[ignore = "a table for docs/RECOVERY.md"]
