@@ -269,14 +269,13 @@ impl Endpoint {
     /// (`EndpointBuilder::secure`). Peers that offer no encryption do not count: the endpoint refuses them before an association begins.
     #[must_use]
     pub fn failed_handshakes(&self) -> u64 {
-        lock(&self.handle.hub.registry).failed_handshakes
+        lock(&self.handle.hub.registry).failed_handshakes.count()
     }
 
     /// The next association that [`Endpoint::failed_handshakes`] counts; `None` once the endpoint is closed. The endpoint keeps the last 16 until
     /// they are taken. Anybody can cause them: limit what you do about each. Cancel safe.
     pub async fn next_failed_handshake(&self) -> Option<FailedHandshake> {
-        self.next(|registry| registry.last_failed_handshakes.pop_front())
-            .await
+        self.next(|registry| registry.failed_handshakes.take()).await
     }
 
     /// What `take` finds, as soon as it finds something; `None` once the endpoint is closed.

@@ -1,5 +1,6 @@
-//! The record of a peer whose association the application never gets.
+//! The records of peers whose associations the application never gets.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use anabranch_proto::CloseReason;
@@ -12,4 +13,33 @@ pub struct FailedHandshake {
     pub remote: SocketAddr,
     /// The reason.
     pub reason: CloseReason,
+}
+
+/// Failed handshakes that are kept for the application.
+const KEPT: usize = 16;
+
+/// The failed handshakes of an endpoint: their number, and the last of them that the application has not taken.
+#[derive(Debug, Default)]
+pub(crate) struct FailedHandshakes {
+    count: u64,
+    last: VecDeque<FailedHandshake>,
+}
+
+impl FailedHandshakes {
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(crate) fn note(&mut self, remote: SocketAddr, reason: CloseReason) {
+        self.count += 1;
+        if self.last.len() >= KEPT {
+            self.last.pop_front();
+        }
+        self.last.push_back(FailedHandshake { remote, reason });
+    }
+
+    /// Takes the oldest one that is kept.
+    pub(crate) fn take(&mut self) -> Option<FailedHandshake> {
+        self.last.pop_front()
+    }
 }

@@ -27,7 +27,7 @@ use super::readiness::{Readiness, SharedReadiness};
 use super::sockets::{OpenSocket, Sockets};
 use super::state::State;
 use crate::datagram::{Datagram, Outgoing, Transport};
-use crate::failed_handshake::FailedHandshake;
+use crate::failed_handshake::FailedHandshakes;
 use crate::interfaces::Interfaces;
 use crate::lock::lock;
 use crate::observe::{Observers, Watched};
@@ -148,18 +148,14 @@ impl Shared {
     }
 }
 
-/// Failed handshakes that are kept for the application.
-const KEPT_FAILURES: usize = 16;
-
 /// The core's endpoint and what belongs to it.
 #[derive(Debug)]
 pub(crate) struct Registry {
     pub(crate) core: anabranch_proto::Endpoint,
     pub(crate) associations: HashMap<AssociationId, Arc<Shared>>,
     pub(crate) backlog: VecDeque<Arc<Shared>>,
-    /// Associations that ended in the backlog, before their packets were encrypted, and the last of them that the application has not taken.
-    pub(crate) failed_handshakes: u64,
-    pub(crate) last_failed_handshakes: VecDeque<FailedHandshake>,
+    /// Associations that ended in the backlog, before their packets were encrypted.
+    pub(crate) failed_handshakes: FailedHandshakes,
     pub(crate) listening: Vec<u16>,
     /// The local SCTP ports of associations, each with its number of associations.
     ports: HashMap<u16, usize>,
@@ -261,8 +257,7 @@ impl Hub {
             core,
             associations: HashMap::new(),
             backlog: VecDeque::new(),
-            failed_handshakes: 0,
-            last_failed_handshakes: VecDeque::new(),
+            failed_handshakes: FailedHandshakes::default(),
             listening: Vec::new(),
             ports: HashMap::new(),
             closed: false,
@@ -614,14 +609,7 @@ impl Hub {
             let mut registry = lock(&self.registry);
             let in_backlog = registry.backlog.iter().any(|one| one.id == id);
             if in_backlog {
-                registry.failed_handshakes += 1;
-                if registry.last_failed_handshakes.len() >= KEPT_FAILURES {
-                    registry.last_failed_handshakes.pop_front();
-                }
-                registry.last_failed_handshakes.push_back(FailedHandshake {
-                    remote: peer,
-                    reason: reason.clone(),
-                });
+                registry.failed_handshakes.note(peer, reason.clone());
             }
             in_backlog
         };
