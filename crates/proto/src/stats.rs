@@ -164,6 +164,9 @@ pub struct PathStats {
     /// The pacing rate in bytes per second. `None` if packets are not paced: with the algorithm of RFC 9260, or before the first RTT
     /// measurement.
     pub pacing_rate: Option<u64>,
+    /// The highest rate in bytes per second that the path has carried lately. `None` with a congestion control algorithm that does not measure it
+    /// (only BBR does), and while the path has not been filled.
+    pub known_rate: Option<u64>,
     /// The slow start threshold in bytes; `usize::MAX` if the congestion control algorithm has none, or before the first reduction.
     pub ssthresh: usize,
     /// Bytes in flight: whole DATA chunks, their headers and padding included, as `cwnd` counts (RFC 9260 §1.3).

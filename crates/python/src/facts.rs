@@ -116,6 +116,7 @@ fn path<'py>(py: Python<'py>, value: &PathStats) -> PyResult<Bound<'py, PyDict>>
         primary,
         cwnd,
         pacing_rate,
+        known_rate,
         flight_size,
         pmtu,
         error_count,

@@ -7,7 +7,7 @@ use crate::time::Timestamp;
 
 /// Paths were added: with several, data leaves a failed one fast ([`crate::config::Failover::Fast`]).
 pub(super) fn on_paths_added(it: &mut Association, now: Timestamp) {
-    if it.paths.present_count() < 2 {
+    if it.paths.has_one_path() {
         return;
     }
     if let Some(config) = it.config.of_several_paths() {

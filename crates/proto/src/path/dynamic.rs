@@ -46,6 +46,12 @@ impl Paths {
         self.present().filter(confirmed).any(is_it)
     }
 
+    /// Whether there is no other path than one.
+    #[inline]
+    pub(crate) fn has_one_path(&self) -> bool {
+        self.present().nth(1).is_none()
+    }
+
     /// The number of paths that were not removed.
     pub(crate) fn present_count(&self) -> usize {
         self.present().count()

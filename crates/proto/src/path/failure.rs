@@ -70,7 +70,7 @@ impl Paths {
     pub(crate) fn leave_after_error(&self, id: PathId, limits: &RetransmissionConfig) -> bool {
         let most = limits.failover.max_retrans().unwrap_or(u32::MAX);
         let path = self.path(id);
-        path.error_count >= most.min(path.parameters.max_retrans) && self.present_count() > 1
+        path.error_count >= most.min(path.parameters.max_retrans) && !self.has_one_path()
     }
 
     /// The state of a path changed after an error (RFC 7829 §3.2, items 5, 6 and 8). If the path became potentially failed, a

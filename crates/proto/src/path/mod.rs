@@ -40,7 +40,7 @@ pub(crate) use loss_timers::LossTimers;
 use loss_timers::Unanswered;
 pub(crate) use multipath::bit;
 pub(crate) use pmtu::Pmtu;
-pub(crate) use rtt::{LeastOfMinutes, Rtt};
+pub(crate) use rtt::{LEAST_RTT_SECONDS, Rtt, WindowedMinimum};
 pub(crate) use selection::{Candidate, Paths};
 
 use crate::config::Config;
@@ -487,6 +487,7 @@ impl Path {
             rto: self.rtt.rto(),
             cwnd: control.cwnd,
             pacing_rate: self.control.pace().map(|pace| pace.rate as u64),
+            known_rate: self.control.known_rate().map(|rate| rate as u64),
             ssthresh: self.ssthresh(),
             flight_size: self.flight.bytes(),
             partial_bytes_acked: control.partial_bytes_acked.unwrap_or(0),

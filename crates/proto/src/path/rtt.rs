@@ -16,7 +16,7 @@ pub(crate) struct Rtt {
     rto: Duration,
     min: Duration,
     max: Duration,
-    least: LeastOfMinutes,
+    least: WindowedMinimum<LEAST_RTT_SECONDS>,
     /// Chunks sent before this time give no RTT sample: one sample each round trip (§6.3.1 C4).
     measured_until: Timestamp,
 }
@@ -29,7 +29,7 @@ impl Rtt {
             rto: config.initial,
             min: config.min,
             max: config.max,
-            least: LeastOfMinutes::default(),
+            least: WindowedMinimum::default(),
             measured_until: Timestamp::ZERO,
         }
     }
@@ -106,10 +106,12 @@ impl Rtt {
     }
 }
 
-/// The minimum of a window of [`LeastOfMinutes::MEMORY`] to twice that. For the RTT, RFC 8985 §6.2 step 1 asks for a windowed minimum, so
-/// that a higher RTT of the path is noticed.
+/// The window of the least RTT: RFC 8985 §6.2 step 1 asks for a windowed minimum, so that a higher RTT of the path is noticed.
+pub(crate) const LEAST_RTT_SECONDS: u64 = 150;
+
+/// The minimum of a window of so many seconds to twice that.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LeastOfMinutes {
+pub(crate) struct WindowedMinimum<const SECONDS: u64> {
     /// The minimum in this period, and in the period before.
     current: Option<Duration>,
     before: Option<Duration>,
@@ -117,13 +119,11 @@ pub(crate) struct LeastOfMinutes {
     ends: Timestamp,
 }
 
-impl LeastOfMinutes {
-    const MEMORY: Duration = Duration::from_secs(150);
-
+impl<const SECONDS: u64> WindowedMinimum<SECONDS> {
     pub(crate) fn on_sample(&mut self, now: Timestamp, sample: Duration) {
         if now >= self.ends {
             self.before = self.current.take();
-            self.ends = now + Self::MEMORY;
+            self.ends = now + Duration::from_secs(SECONDS);
         }
         if self.current.is_none_or(|least| sample < least) {
             self.current = Some(sample);

@@ -24,7 +24,7 @@ impl Sender {
 
     /// When a tail loss probe is due on a path (RFC 8985 §7.2).
     fn probe_due(&self, paths: &Paths, path: PathId) -> Option<Timestamp> {
-        let alone = paths.present_count() == 1;
+        let alone = paths.has_one_path();
         let path = paths.path(path);
         let timeout = path.probe_timeout(alone)?;
         // The obstacle that delayed a probe may have gone after the probe's time.
@@ -72,7 +72,7 @@ impl Sender {
         cx.counters.tail_loss_probes += 1;
         let event = TraceKind::ProbeTimeout { path: id };
         self.outstanding.journal.note(|| event);
-        let alone = cx.paths.present_count() == 1;
+        let alone = cx.paths.has_one_path();
         cx.paths.path_mut(id).on_probe_timeout(cx.now, alone);
         self.send_probe(cx, id);
     }
@@ -127,7 +127,7 @@ impl Sender {
     pub(super) fn note_probe(&mut self, cx: &mut Cx<'_>, id: PathId) {
         let path = cx.paths.path(id);
         if path.timers.probe_now && path.flight.bytes_of_packet() > 0 {
-            let alone = cx.paths.present_count() == 1;
+            let alone = cx.paths.has_one_path();
             let path = cx.paths.path_mut(id);
             path.timers.probe_now = false;
             path.on_probe_sent(cx.now, alone);

@@ -159,6 +159,9 @@ class PathStats:
     pacing_rate: int | None
     """The pacing rate in bytes per second. `None` if packets are not paced: with the algorithm of RFC 9260, or before the first RTT
     measurement."""
+    known_rate: int | None
+    """The highest rate in bytes per second that the path has carried lately. `None` with a congestion control algorithm that does not measure it
+    (only BBR does), and while the path has not been filled."""
     ssthresh: int | None
     """The slow start threshold in bytes; `None` if the congestion control algorithm has none, or before the first reduction."""
     flight_size: int

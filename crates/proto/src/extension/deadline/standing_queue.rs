@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use crate::path::WindowedMinimum;
 use crate::time::Timestamp;
 
 /// A queue stands if it did not run empty for so long.
@@ -10,8 +11,8 @@ pub(super) const INTERVAL: Duration = Duration::from_millis(100);
 const LEAST_SAMPLES: u32 = 4;
 /// The shortest and the longest queue that counts, as a time. In between, a quarter of the round-trip time does.
 const BOUNDS: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(25));
-/// The round-trip time without a queue is the least of the last one or two times this long: routes change.
-const MEMORY: Duration = Duration::from_secs(10);
+/// The round-trip time without a queue is the least of the last one or two times so many seconds: routes change.
+const MEMORY_SECONDS: u64 = 10;
 
 /// The least round-trip times of a path.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,28 +21,20 @@ pub(crate) struct StandingQueue {
     now: Option<Duration>,
     samples: u32,
     ends: Timestamp,
-    /// Of the present period of [`MEMORY`], and of the one before.
-    least: [Option<Duration>; 2],
-    period_ends: Timestamp,
+    least: WindowedMinimum<MEMORY_SECONDS>,
     stands: bool,
 }
 
 impl StandingQueue {
     /// A transmission was acknowledged after this time. `own` is the queue that less urgent data of the sender may make.
     pub(crate) fn on_sample(&mut self, now: Timestamp, round_trip: Duration, own: Duration) {
-        if now >= self.period_ends {
-            self.least = [None, self.least[0]];
-            self.period_ends = now + MEMORY;
-        }
-        let lower = |one: Option<Duration>| Some(one.map_or(round_trip, |one| one.min(round_trip)));
-        self.least[0] = lower(self.least[0]);
-        self.now = lower(self.now);
+        self.least.on_sample(now, round_trip);
+        self.now = Some(self.now.map_or(round_trip, |least| least.min(round_trip)));
         self.samples += 1;
         if now < self.ends || self.samples < LEAST_SAMPLES {
             return;
         }
-        let least = self.least.into_iter().flatten().min();
-        let (Some(least), Some(recent)) = (least, self.now.take()) else {
+        let (Some(least), Some(recent)) = (self.least.get(), self.now.take()) else {
             return;
         };
         let bound = (least / 4).clamp(BOUNDS.0, BOUNDS.1);

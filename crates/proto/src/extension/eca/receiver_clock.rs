@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::path::LeastOfMinutes;
+use crate::path::{LEAST_RTT_SECONDS, WindowedMinimum};
 use crate::time::Timestamp;
 
 /// Knows how long COOP-SACKs took by their timestamps. The offset of the clocks is unknown, so only differences tell anything.
@@ -11,7 +11,7 @@ pub(crate) struct ReceiverClock {
     /// A timestamp from which offsets are counted, so that half of the range lies on either side of the first one.
     base: Option<u32>,
     /// The least time that a COOP-SACK took, beyond an unknown constant.
-    least: LeastOfMinutes,
+    least: WindowedMinimum<LEAST_RTT_SECONDS>,
 }
 
 impl ReceiverClock {
