@@ -342,6 +342,25 @@ fn streams_without_deadlines_come_after_those_with_deadlines() {
     assert_eq!(priorities(association), [0, 0, 0, 0]);
 }
 
+/// A stream that was given the first priority keeps it, although this was the default: reliable messages that are urgent.
+#[test]
+fn a_stream_with_the_first_priority_stays_beside_those_with_deadlines() {
+    let mut pair = Setup::new(1).connect();
+    let now = pair.now();
+    let association = pair.association_mut(Side::A);
+    let (alarms, deadlines) = (StreamId(2), StreamId(3));
+    for stream in [alarms, deadlines] {
+        association.set_stream_priority(stream, 0).expect("it exists");
+    }
+    for stream in [deadlines, GAME] {
+        let options = SendOptions::default().deadline(100 * MS);
+        let sent = association.send(now, stream, vec![1; 10].into(), options);
+        sent.expect("there is room");
+        let priority = |stream| association.stream_priority(stream);
+        assert_eq!([alarms, deadlines, FILE].map(priority), [0, 0, 1], "{stream:?}");
+    }
+}
+
 /// Two streams with messages of many chunks, given at the same time. If the streams took turns, both messages would be complete at about the
 /// same time, and the urgent one would be late.
 #[test]

@@ -172,8 +172,10 @@ impl StreamScheduler {
 
     /// Sets a stream's priority. Its next turn is the last of its new class.
     pub(super) fn set_priority(&mut self, stream: StreamId, priority: u16) {
-        if self.priority(stream) != priority {
-            self.settings.set_priority(stream, priority);
+        let changes = self.priority(stream) != priority;
+        // Also if it is the default: a message with a deadline changes the default, and not what the application chose.
+        self.settings.set_priority(stream, priority);
+        if changes {
             self.on_change(stream);
         }
     }

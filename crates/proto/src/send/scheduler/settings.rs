@@ -42,10 +42,15 @@ impl Settings {
         })
     }
 
-    /// Whether a message with a deadline changes no priority: its stream was given one, or each stream has its number.
+    /// Whether a message with a deadline changes no priority: its stream was given another one than the first, streams without a priority come
+    /// second already, or each stream has its number.
     #[inline]
     pub(super) fn is_settled(&self, stream: StreamId) -> bool {
-        self.unset == Unset::Number || self.priorities.at(stream).is_some_and(Option::is_some)
+        match self.priorities.at(stream).copied().flatten() {
+            Some(0) => self.unset != Unset::First,
+            Some(_) => true,
+            None => self.unset == Unset::Number,
+        }
     }
 
     /// The messages of this stream have deadlines: it gets priority 0, and streams without a priority come after it.
