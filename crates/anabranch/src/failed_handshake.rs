@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use anabranch_proto::CloseReason;
+#[cfg(feature = "tls")]
+use anabranch_tls::ShownIdentity;
 
 /// An association that a peer began and that ended before its packets were encrypted.
 #[derive(Clone, Debug)]
@@ -13,6 +15,9 @@ pub struct FailedHandshake {
     pub remote: SocketAddr,
     /// The reason.
     pub reason: CloseReason,
+    /// The public key or certificate that the peer showed, if the endpoint's settings do not name it.
+    #[cfg(feature = "tls")]
+    pub shown: Option<ShownIdentity>,
 }
 
 /// Failed handshakes that are kept for the application.
@@ -30,12 +35,12 @@ impl FailedHandshakes {
         self.count
     }
 
-    pub(crate) fn note(&mut self, remote: SocketAddr, reason: CloseReason) {
+    pub(crate) fn note(&mut self, failed: FailedHandshake) {
         self.count += 1;
         if self.last.len() >= KEPT {
             self.last.pop_front();
         }
-        self.last.push_back(FailedHandshake { remote, reason });
+        self.last.push_back(failed);
     }
 
     /// Takes the oldest one that is kept.

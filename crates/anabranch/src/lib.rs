@@ -132,7 +132,7 @@ pub use anabranch_proto::{
 pub use anabranch_tls::{
     AcceptedKeys, Decryptor, Fingerprint as TlsFingerprint, Identity, IdentityError, KeyFileError, KeyLog,
     KeyLogError, LoggedKey, Opened as OpenedPacket, PeerIdentity, PublicKey, SecretKey, SettingsError,
-    TlsSettings, Trust as TlsTrust, read_key_log, read_public_keys,
+    ShownIdentity, TlsSettings, Trust as TlsTrust, read_key_log, read_public_keys,
 };
 pub use association::Association;
 pub use builder::EndpointBuilder;

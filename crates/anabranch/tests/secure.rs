@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anabranch::{
     Association, AuthenticationConfig, BindError, Config, DynamicAddressConfig, Endpoint, EndpointBuilder,
-    Identity, MultipathMode, PathState, PeerIdentity, SecretKey, StreamId, TlsSettings, TlsTrust,
+    Identity, MultipathMode, PathState, PeerIdentity, SecretKey, ShownIdentity, StreamId, TlsSettings,
+    TlsTrust,
 };
 use common::{PORT, Pair, within};
 
@@ -254,6 +255,9 @@ async fn a_peer_with_another_key_is_refused() {
             .expect("it is open");
         assert!(failed.reason.to_string().contains(who), "{}", failed.reason);
         assert_eq!(failed.remote, client.local_addr());
+        // The client of the second round shows a key that the server accepts.
+        let shown = (number == 0).then(|| ShownIdentity::Key(mallory.public()));
+        assert_eq!(failed.shown, shown);
         assert_eq!(client.failed_handshakes(), 0, "`connect` told it");
     }
     // The next association is accepted as before.

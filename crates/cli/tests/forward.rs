@@ -170,7 +170,10 @@ fn a_stranger_is_refused_and_a_wrong_key_is_not_answered() {
     let (server, other) = (key("server.pub"), key("stranger.pub"));
     // The second client has the key of another server: its INITs are those of a stranger.
     for (keys, reason) in [
-        (["--key", &stranger, "--peer", &server], "refused"),
+        (
+            ["--key", &stranger, "--peer", &server],
+            "give the server the .pub file of --key, with --allow",
+        ),
         (["--key", &own, "--peer", &other], "--peer has its public key"),
     ] {
         let mut client = Side::start_with(&args, &keys);
@@ -180,6 +183,9 @@ fn a_stranger_is_refused_and_a_wrong_key_is_not_answered() {
     let refused = running.event("refused");
     let reason = refused["reason"].as_str().unwrap();
     assert!(reason.contains("not among the accepted ones"), "{refused}");
+    let shown = std::fs::read_to_string(key("stranger.pub")).unwrap();
+    let shown = shown.split_whitespace().last().unwrap();
+    assert_eq!(refused["shown"], format!("public key {shown}"), "{refused}");
     assert!(
         refused["remote"].as_str().unwrap().starts_with("127.0.0.1:"),
         "{refused}"
@@ -318,7 +324,7 @@ fn datagrams_and_connections_pass_and_are_counted() {
     }
 }
 
-/// The side of a target says that the target does not accept, and says it once; the client says it of the server's TCP target too.
+/// The side of a target says that the target does not accept, and says it once; the client says it of the server's targets too.
 #[test]
 fn a_target_that_does_not_accept_is_named() {
     // These sockets keep their ports, and accept nothing: one receives from another address alone, and the other does not listen.
@@ -370,9 +376,12 @@ fn a_target_that_does_not_accept_is_named() {
         assert!(failed["remote"].is_string(), "{failed}");
         assert!(failed["error"].as_str().unwrap().contains("refused"), "{failed}");
     }
-    let failed = client.event("target_failed");
-    assert_eq!(failed["target"], closed_tcp, "{failed}");
-    assert_eq!(failed["at_server"], true, "{failed}");
+    for (protocol, target) in [("tcp", &closed_tcp), ("udp", &closed_udp)] {
+        let failed = client.event("target_failed");
+        assert_eq!(failed["protocol"], protocol, "{failed}");
+        assert_eq!(failed["target"], target.as_str(), "{failed}");
+        assert_eq!(failed["at_server"], true, "{failed}");
+    }
     refused(place(&connected, 2, "server_listens_at"));
     let failed = client.event("target_failed");
     assert_eq!(failed["target"], closed_tcp, "{failed}");

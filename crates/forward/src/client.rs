@@ -16,8 +16,8 @@ use crate::dial::Dial;
 use crate::failure::{Failures, TargetFailure, ToldTargets};
 use crate::limits::Limits;
 use crate::lock::{Lock, lock};
-use crate::rule::{Listen, Rule};
-use crate::session::{CONTROL, Session, SessionRule};
+use crate::rule::{Listen, Protocol, Rule};
+use crate::session::{CONTROL, NOT_NEEDED, Session, SessionRule};
 use crate::socket::Listener;
 use crate::wire::{Hello, MOST_RULES, Message, RuleOffer, VERSION, Welcome};
 
@@ -25,8 +25,8 @@ use crate::wire::{Hello, MOST_RULES, Message, RuleOffer, VERSION, Welcome};
 const ANSWER: Duration = Duration::from_secs(10);
 /// The time to set up an association: longer than the limit of an endpoint, whose error says why it failed.
 const SET_UP: Duration = Duration::from_secs(12);
-/// The first and the longest pause between two attempts.
-const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(10)];
+/// The first and the longest pause between two attempts: a server that was restarted has its clients again after a few seconds.
+const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(4)];
 /// If nothing arrives for this time, the client tries a second association.
 const SILENCE: Duration = Duration::from_secs(3);
 /// How often the client looks whether something arrived: heartbeats come every half second.
@@ -185,7 +185,7 @@ impl Client {
     }
 
     /// Connects to the server, and connects again whenever the association ends, until the future is dropped. After a failure it waits for a
-    /// quarter of a second, then twice as long each time up to 10 s. If nothing arrives for three seconds, it sets up a second association
+    /// quarter of a second, then twice as long each time up to 4 s. If nothing arrives for three seconds, it sets up a second association
     /// beside the first one, and uses it if the first one stays silent.
     ///
     /// `connect` sets up an association with an endpoint of [`endpoint`](crate::endpoint). The endpoint may be a new one each time.
@@ -198,6 +198,7 @@ impl Client {
         let mut pause = PAUSES[0];
         let mut next: Option<Association> = None;
         loop {
+            let mut dropping = self.drop_datagrams();
             let association = match next.take() {
                 Some(association) => Ok(association),
                 None => tokio::select! {
@@ -215,7 +216,11 @@ impl Client {
                     }
                     Ok(welcome) => {
                         pause = PAUSES[0];
-                        match self.serve(&rules, association, welcome, &connect).await {
+                        // It has stopped before programs are served, whose datagrams it would take.
+                        dropping.shutdown().await;
+                        let served = self.serve(&rules, association, welcome, &connect).await;
+                        dropping = self.drop_datagrams();
+                        match served {
                             Served::Ended(reason) => reason,
                             Served::Replaced(association) => {
                                 next = association;
@@ -232,7 +237,24 @@ impl Client {
                 () = sleep(retry_in) => pause = (pause * 2).min(PAUSES[1]),
                 () = self.renewal.notified() => pause = PAUSES[0],
             }
+            drop(dropping);
         }
+    }
+
+    /// Drops and counts the datagrams that programs send while there is no association, until it is dropped: later they would be old. If nobody
+    /// read them, the operating system would drop those for which its buffer has no room, and nobody would count them.
+    fn drop_datagrams(&self) -> JoinSet<()> {
+        let mut dropping = JoinSet::new();
+        for own in lock(&self.rules)
+            .iter()
+            .filter(|own| own.rule.protocol == Protocol::Udp)
+        {
+            if let Some(listener) = own.listener.clone() {
+                let counters = Arc::clone(&own.counters);
+                dropping.spawn(async move { listener.refuse(&counters).await });
+            }
+        }
+        dropping
     }
 
     /// Forwards until the association ends, or another one replaces it.
@@ -433,7 +455,7 @@ where
         if received() == last {
             return new;
         }
-        new.abort("the earlier association works again");
+        new.abort(NOT_NEEDED);
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anabranch::{Association, AssociationStats, Endpoint};
+use anabranch::{Association, AssociationStats, Endpoint, ShownIdentity};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
@@ -17,7 +17,7 @@ use crate::limits::Limits;
 use crate::lock::{Lock, lock};
 use crate::policy::Policy;
 use crate::rule::{Listen, Target};
-use crate::session::{CONTROL, Session, SessionRule};
+use crate::session::{CONTROL, NOT_NEEDED, Session, SessionRule};
 use crate::socket::Listener;
 use crate::wire::{Hello, Message, RuleOffer, VERSION, Verdict, Welcome};
 
@@ -46,6 +46,8 @@ pub enum ServerEvent {
         remote: SocketAddr,
         /// The reason.
         reason: String,
+        /// The public key that it showed, if the server does not accept it.
+        shown: Option<ShownIdentity>,
     },
     /// The association of a client ended, or was not accepted.
     Disconnected {
@@ -186,6 +188,7 @@ impl Server {
                 (self.observe)(ServerEvent::Refused {
                     remote: failed.remote,
                     reason: failed.reason.to_string(),
+                    shown: failed.shown,
                 });
             }
         }
@@ -234,7 +237,10 @@ impl Server {
     async fn receive_hello(&self, association: &Association) -> Result<Hello, String> {
         let message = timeout(HELLO, association.recv()).await;
         let message = message.map_err(|_| "the client sent no Hello in time".to_owned())?;
-        let message = message.map_err(|error| error.to_string())?;
+        let message = message.map_err(|error| match error.to_string() {
+            text if text.contains(NOT_NEEDED) => format!("{NOT_NEEDED}; this one was not needed"),
+            text => text,
+        })?;
         let message = message.ok_or("the client ended the association")?;
         let stream = message.stream;
         match Message::decode(message.into_bytes()) {

@@ -100,6 +100,9 @@ pub(crate) struct Session {
 /// The reason that the peer gets if this endpoint stops.
 const STOPS: &str = "the forwarder stops";
 
+/// The reason that the server gets if the client has no use for a second association.
+pub(crate) const NOT_NEEDED: &str = "the earlier association works again";
+
 /// Ends a session whose task is dropped.
 struct EndGuard(Arc<Session>);
 
@@ -233,6 +236,10 @@ impl Session {
                 _ => Ok(()),
             },
             Message::Datagram { flow, rule, payload } => self.on_datagram(flow, rule, payload),
+            Message::Unreachable { flow } => {
+                self.on_unreachable(flow);
+                Ok(())
+            }
             Message::Hello(_) | Message::Welcome(_) | Message::Refusal { .. } => Err(Violation::Unexpected),
         }
     }
@@ -261,6 +268,19 @@ impl Session {
             tracing::info!(?reason, "the peer refuses a flow of {}", self.describe(rule));
             self.rule(rule).counters.flows_refused.add(1);
             self.report_remote(rule, reason);
+        }
+    }
+
+    /// No program receives the datagrams of a flow at the peer's end.
+    fn on_unreachable(&self, flow: FlowId) {
+        let entry = lock(&self.table).get(flow).cloned();
+        let Some(Entry::Datagrams(flow)) = entry else {
+            return;
+        };
+        let own = self.rule(flow.rule);
+        if let Some(target) = &own.remote_target {
+            self.failures
+                .report_remote(own.protocol, target, "no program receives there");
         }
     }
 

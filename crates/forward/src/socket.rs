@@ -179,7 +179,7 @@ impl Listener {
         })
     }
 
-    /// Refuses what programs send, for a rule that the server does not permit.
+    /// Refuses what programs send: the server does not permit the rule, or there is no association for datagrams.
     pub(crate) async fn refuse(&self, counters: &RuleCounters) {
         loop {
             let waited = match self {
@@ -195,7 +195,7 @@ impl Listener {
         }
     }
 
-    /// Drops datagrams that arrived while there was no association, because they are old. Returns their number.
+    /// Drops the datagrams that wait. Returns their number.
     pub(crate) fn drop_waiting(&self) -> u64 {
         // The buffer of a socket has fewer.
         const MOST: usize = 100_000;

@@ -86,6 +86,7 @@ pub(crate) enum Message {
     Reset { flow: FlowId, reason: ResetReason },
     Credit { flow: FlowId, credit: u32 },
     Datagram { flow: FlowId, rule: u16, payload: Bytes },
+    Unreachable { flow: FlowId },
 }
 
 const HELLO: u8 = 0x01;
@@ -97,6 +98,7 @@ const END: u8 = 0x12;
 const RESET: u8 = 0x13;
 const CREDIT: u8 = 0x14;
 const DATAGRAM: u8 = 0x20;
+const UNREACHABLE: u8 = 0x21;
 
 /// The cost of a Data message with this number of bytes.
 pub(crate) fn cost(bytes: usize) -> u32 {
@@ -167,6 +169,10 @@ impl Message {
                 out.put_slice(&datagram_header(*flow, *rule));
                 out.put_slice(payload);
             }
+            Self::Unreachable { flow } => {
+                out.put_u8(UNREACHABLE);
+                out.put_u32(flow.0);
+            }
         }
         out.freeze()
     }
@@ -181,7 +187,7 @@ impl Message {
                 version: reader.u16()?,
                 reason: reader.text()?,
             },
-            OPEN..=CREDIT | DATAGRAM => Self::read_of_flow(kind, &mut reader)?,
+            OPEN..=CREDIT | DATAGRAM | UNREACHABLE => Self::read_of_flow(kind, &mut reader)?,
             _ => return Err(WireError::Kind),
         };
         reader.end()?;
@@ -200,6 +206,7 @@ impl Message {
                 bytes: reader.rest(1..=MOST_DATA)?,
             },
             END => Self::End { flow },
+            UNREACHABLE => Self::Unreachable { flow },
             RESET => Self::Reset {
                 flow,
                 reason: ResetReason::read(reader.u8()?)?,

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anabranch_forward::{
-    ClientError, ClientEvent, Limits, PORT, Protocol, Rule, RuleStats, Server, ServerEvent,
+    Client, ClientError, ClientEvent, Limits, PORT, Protocol, Rule, RuleStats, Server, ServerEvent,
 };
-use common::{Connected, client, connect, forward, open_policy, rule, serve, start, tcp, udp, within};
+use common::{Connected, client, connect, forward, open_policy, rule, serve, start, tcp, udp, until, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc::unbounded_channel;
@@ -43,22 +43,72 @@ async fn a_client_waits_for_its_server_and_survives_a_restart() {
     assert_eq!(second.server.clients().len(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_pause_between_attempts_grows_up_to_a_limit() {
-    // Nothing answers there, and the system says so at once.
-    let unused = udp().await.local_addr().unwrap();
-    let mut connected = client(Vec::new(), Limits::default(), unused).await;
+    let (sender, mut events) = unbounded_channel();
+    let client = Client::bind(Vec::new(), Limits::default()).await.unwrap();
+    let client = client.observe(move |event| sender.send(event).unwrap());
+    let running = client.run(|| async { Err("nobody is there") });
     let mut pauses = Vec::new();
-    for _ in 0..4 {
-        match within(connected.events.recv()).await.unwrap() {
-            ClientEvent::Disconnected { retry_in, .. } => pauses.push(retry_in.as_millis()),
-            event => panic!("{event:?}"),
+    let reading = async {
+        while pauses.len() < 7 {
+            match events.recv().await.unwrap() {
+                ClientEvent::Disconnected { retry_in, .. } => pauses.push(retry_in.as_millis()),
+                event => panic!("{event:?}"),
+            }
         }
+    };
+    tokio::select! {
+        () = running => {}
+        () = reading => {}
     }
     for (index, pause) in pauses.iter().enumerate() {
-        let longest = 250 << index;
+        let longest = (250 << index).min(4000);
         assert!((longest / 2..=longest).contains(pause), "{pauses:?}");
     }
+}
+
+/// While the system's buffer has no room, it drops datagrams that nobody counts: the client reads them in time.
+#[tokio::test]
+async fn datagrams_without_an_association_are_dropped_and_counted() {
+    let target = udp().await;
+    let running = serve(Limits::default(), open_policy()).await;
+    let address = running.endpoint.local_addr();
+    let rules = vec![rule(Protocol::Udp, false, target.local_addr().unwrap(), "")];
+    let mut connected = client(rules, Limits::default(), address).await;
+    connected.verdicts().await;
+    connected.task.abort();
+    let works = Arc::new(AtomicBool::new(false));
+    connected.task = tokio::spawn({
+        let (client, works) = (Arc::clone(&connected.client), Arc::clone(&works));
+        let bind = anabranch_forward::endpoint(&Limits::default()).bind("127.0.0.1:0");
+        let endpoint = bind.await.unwrap();
+        async move {
+            let connect = || async {
+                match works.load(Ordering::Relaxed) {
+                    true => endpoint
+                        .connect_to_port(address, PORT)
+                        .await
+                        .map_err(|error| error.to_string()),
+                    false => Err("not yet".to_owned()),
+                }
+            };
+            client.run(connect).await;
+        }
+    });
+    let program = udp().await;
+    for count in 1..=3 {
+        program.send_to(b"early", connected.place(0)).await.unwrap();
+        until("a datagram is counted", || connected.stats(0).dropped == count).await;
+    }
+    // The first one with an association arrives.
+    works.store(true, Ordering::Relaxed);
+    connected.verdicts().await;
+    program.send_to(b"in time", connected.place(0)).await.unwrap();
+    let mut arrived = [0; 16];
+    let (len, _) = within(target.recv_from(&mut arrived)).await.unwrap();
+    assert_eq!(&arrived[..len], b"in time");
+    assert_eq!(connected.stats(0).dropped, 3);
 }
 
 /// Moves datagrams between one client and the server while it is told to. Returns its address, and the switch.
@@ -187,10 +237,15 @@ async fn an_association_that_works_again_is_kept() {
     program.write_all(b"x").await.unwrap();
     assert_eq!(within(accepted.read_u8()).await.unwrap(), b'x');
     // One of the two associations ends.
-    while !matches!(
-        within(events.recv()).await,
-        Some(ServerEvent::Disconnected { .. })
-    ) {}
+    let reason = loop {
+        if let Some(ServerEvent::Disconnected { reason, .. }) = within(events.recv()).await {
+            break reason;
+        }
+    };
+    assert_eq!(
+        reason,
+        "the earlier association works again; this one was not needed"
+    );
     program.write_all(b"y").await.unwrap();
     assert_eq!(within(accepted.read_u8()).await.unwrap(), b'y');
     assert_eq!(connected.stats(0).flows, 1);

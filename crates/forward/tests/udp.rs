@@ -3,10 +3,12 @@
 mod common;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use anabranch_forward::{Limits, Protocol};
+use anabranch_forward::{ClientEvent, Limits, Protocol};
 use common::{bytes, client, forward, open_policy, policy, rule, serve, udp, until, within};
 use tokio::net::UdpSocket;
+use tokio::time::timeout;
 
 async fn receive(socket: &UdpSocket) -> (Vec<u8>, SocketAddr) {
     let mut buffer = vec![0; 1 << 16];
@@ -136,6 +138,30 @@ async fn a_flow_above_the_limit_is_dropped_and_the_others_continue() {
     programs[0].send_to(b"goes on", connected.place(0)).await.unwrap();
     assert_eq!(receive(&target).await.0, b"goes on");
     assert_eq!(connected.stats(0).flows, 2);
+}
+
+#[tokio::test]
+async fn the_client_hears_that_no_program_receives_at_the_target() {
+    // It keeps its port, and receives from another address alone.
+    let closed = udp().await;
+    closed.connect("127.0.0.1:9").await.unwrap();
+    let target = closed.local_addr().unwrap();
+    let (_server, mut client, _) = forward(vec![rule(Protocol::Udp, false, target, "")]).await;
+    let (program, place) = (udp().await, client.place(0));
+    let failed = within(async {
+        loop {
+            // The system tells the server at its next datagram.
+            program.send_to(b"hello", place).await.unwrap();
+            match timeout(Duration::from_millis(20), client.events.recv()).await {
+                Ok(Some(ClientEvent::TargetFailed(failed))) => return failed,
+                _ => continue,
+            }
+        }
+    })
+    .await;
+    assert!(failed.is_remote, "{failed:?}");
+    assert_eq!(failed.target.to_string(), target.to_string());
+    assert_eq!(failed.error, "no program receives there");
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ pub use identity::Identity;
 pub use key_file::{PublicKey, SecretKey, read_public_keys};
 pub use key_log::{KeyLog, LoggedKey, read_key_log};
 pub use manager::{Action, KeyManagement};
-pub use peer::PeerIdentity;
+pub use peer::{PeerIdentity, ShownIdentity};
 pub use record::DtlsKey;
 pub use restart_directory::{RestartDirectory, RestartPlace};
 pub use restart_keys::RestartKeys;

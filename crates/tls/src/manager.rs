@@ -7,16 +7,17 @@ use std::collections::VecDeque;
 
 use anabranch_proto::{Agreement, FIRST_EPOCH, KeyRole, KeyUsage, RecordKey, Timestamp};
 use bytes::Bytes;
-use rustls::Connection;
+use rustls::{CertificateError, Connection};
 
 use crate::METHOD;
 use crate::exporter::{KeyUse, export};
 use crate::key_log::LoggedKey;
 use crate::message::{Message, is_client_hello};
-use crate::peer::PeerIdentity;
+use crate::peer::{PeerIdentity, ShownIdentity};
 use crate::restart_keys::RestartKeys;
 use crate::settings::TlsSettings;
 use crate::suite::Suite;
+use crate::verifier::NotAccepted;
 
 /// How long a handshake may take. SCTP retransmits its messages.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(60);
@@ -77,6 +78,9 @@ pub struct KeyManagement {
     handshake: Option<Handshake>,
     suite: Option<Suite>,
     peer: Option<PeerIdentity>,
+    not_accepted: Option<ShownIdentity>,
+    /// The end of the handshake in which this endpoint was the server: it leaves when the client's arrives.
+    closing: Option<(u64, Message)>,
     /// When the next handshake begins.
     rekey_at: Timestamp,
     /// Restart keys protected the association before the first keys.
@@ -156,6 +160,8 @@ impl KeyManagement {
     ) -> Self {
         let mut management = Self {
             peer: Some(peer),
+            not_accepted: None,
+            closing: None,
             suite: Some(suite),
             restarted: true,
             ..Self::idle(settings, agreement)
@@ -179,6 +185,8 @@ impl KeyManagement {
             handshake: None,
             suite: None,
             peer: None,
+            not_accepted: None,
+            closing: None,
             rekey_at: Timestamp::MAX,
             restarted: false,
             draining: None,
@@ -197,6 +205,12 @@ impl KeyManagement {
     #[must_use]
     pub fn peer(&self) -> Option<&PeerIdentity> {
         self.peer.as_ref().filter(|_| self.has_keys())
+    }
+
+    /// The certificate or key that the peer showed in a handshake that failed because the settings do not name it.
+    #[must_use]
+    pub fn not_accepted(&self) -> Option<ShownIdentity> {
+        self.not_accepted
     }
 
     fn has_keys(&self) -> bool {
@@ -279,6 +293,9 @@ impl KeyManagement {
         let next = self.next_epoch();
         // A message of a handshake that has ended, such as its close_notify.
         if epoch != low(next) {
+            if let Some((epoch, closing)) = self.closing.take() {
+                self.send(epoch, &closing);
+            }
             return;
         }
         if let Some(handshake) = &self.handshake {
@@ -350,7 +367,10 @@ impl KeyManagement {
                 Ok(0) => break,
                 Ok(_) => match handshake.tls.process_new_packets() {
                     Ok(_) => continue,
-                    Err(error) => (matches!(error, rustls::Error::AlertReceived(_)), in_words(&error)),
+                    Err(error) => {
+                        self.not_accepted = shown(&error);
+                        (matches!(error, rustls::Error::AlertReceived(_)), in_words(&error))
+                    }
                 },
                 Err(error) => (false, error.to_string()),
             };
@@ -435,7 +455,9 @@ impl KeyManagement {
                     .push_back(Action::InstallSending(epoch, Box::new(sending)));
                 // Before the message after which the client forgets the former ones.
                 self.actions.extend(restart.map(Action::StoreRestart));
-                self.close();
+                // The server accepts no packet in clear after this message, so no acknowledgement either before the client has it. A probe
+                // retransmits one message: the other one follows later.
+                self.closing = self.close().map(|closing| (epoch, closing));
                 self.send(epoch, &Message::Established);
                 if epoch == FIRST_EPOCH {
                     self.actions.push_back(Action::Require);
@@ -460,7 +482,9 @@ impl KeyManagement {
                 self.actions.push_back(Action::InstallSending(epoch, key));
                 self.actions.extend(restart.map(Action::StoreRestart));
                 // Not before: until now the server may refuse this side, and after this TLS reads nothing more.
-                self.close();
+                if let Some(closing) = self.close() {
+                    self.send(epoch, &closing);
+                }
                 if epoch == FIRST_EPOCH {
                     self.actions.push_back(Action::Require);
                 }
@@ -486,12 +510,11 @@ impl KeyManagement {
         self.draining = former.map(|former| (former, now + drain));
     }
 
-    /// Closes the TLS connection, whose keys are installed (*Initial Establishment* in the draft of the handshake).
-    fn close(&mut self) {
-        if let Some(handshake) = &mut self.handshake {
-            handshake.tls.send_close_notify();
-        }
-        self.flush();
+    /// Closes the TLS connection, whose keys are installed (*Initial Establishment* in the draft of the handshake). Returns the message for the
+    /// peer.
+    fn close(&mut self) -> Option<Message> {
+        self.handshake.as_mut()?.tls.send_close_notify();
+        self.ready_records()
     }
 
     fn send(&mut self, epoch: u64, message: &Message) {
@@ -500,9 +523,14 @@ impl KeyManagement {
 
     /// Sends the records that the handshake has ready.
     fn flush(&mut self) {
-        let Some(handshake) = &mut self.handshake else {
-            return;
-        };
+        let epoch = self.handshake.as_ref().map(|handshake| handshake.epoch);
+        if let (Some(epoch), Some(records)) = (epoch, self.ready_records()) {
+            self.send(epoch, &records);
+        }
+    }
+
+    fn ready_records(&mut self) -> Option<Message> {
+        let handshake = self.handshake.as_mut()?;
         let mut records = Vec::new();
         while handshake.tls.wants_write() {
             // A vector takes everything.
@@ -510,10 +538,7 @@ impl KeyManagement {
                 break;
             }
         }
-        let epoch = handshake.epoch;
-        if !records.is_empty() {
-            self.send(epoch, &Message::Records(records.into()));
-        }
+        (!records.is_empty()).then(|| Message::Records(records.into()))
     }
 
     /// A handshake failed. The first one ends the association; a later one is tried again while the keys in use are good (§7). After the
@@ -570,12 +595,20 @@ fn name(role: KeyRole) -> &'static str {
     }
 }
 
-/// Why TLS ended a handshake. The library has no words for a peer that the settings do not name.
+/// Why TLS ended a handshake. The library's words for an error of this crate name the library's type.
 fn in_words(error: &rustls::Error) -> String {
     match error {
-        rustls::Error::InvalidCertificate(rustls::CertificateError::ApplicationVerificationFailure) => {
-            "its public key or certificate is not among the accepted ones".to_owned()
-        }
+        rustls::Error::InvalidCertificate(CertificateError::Other(own)) => own.to_string(),
         other => other.to_string(),
+    }
+}
+
+/// The certificate or key of a peer that the settings do not name.
+fn shown(error: &rustls::Error) -> Option<ShownIdentity> {
+    match error {
+        rustls::Error::InvalidCertificate(CertificateError::Other(own)) => {
+            own.0.downcast_ref::<NotAccepted>()?.0
+        }
+        _ => None,
     }
 }

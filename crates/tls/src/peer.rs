@@ -1,5 +1,7 @@
 //! Owns the certificate or key that a peer showed.
 
+use core::fmt;
+
 use rustls::pki_types::CertificateDer;
 
 use crate::fingerprint::Fingerprint;
@@ -13,6 +15,35 @@ pub enum PeerIdentity {
     Certificate(Vec<Vec<u8>>),
     /// A public key without certificate.
     Key(PublicKey),
+}
+
+/// A peer showed one of these. Whether it has the private key is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ShownIdentity {
+    /// The fingerprint of a certificate.
+    Certificate(Fingerprint),
+    /// A public key without certificate.
+    Key(PublicKey),
+}
+
+impl ShownIdentity {
+    /// Of the first certificate that TLS received: a public key if it is `raw`.
+    pub(crate) fn of(certificate: &CertificateDer<'_>, raw: bool) -> Option<Self> {
+        match raw {
+            true => PublicKey::from_spki(certificate).map(Self::Key),
+            false => Some(Self::Certificate(Fingerprint::of(certificate))),
+        }
+    }
+}
+
+impl fmt::Display for ShownIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Certificate(fingerprint) => write!(f, "certificate {fingerprint}"),
+            Self::Key(key) => write!(f, "public key {key}"),
+        }
+    }
 }
 
 impl PeerIdentity {

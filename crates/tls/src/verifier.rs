@@ -11,13 +11,15 @@ use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, Uni
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme,
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, RootCertStore,
+    SignatureScheme,
 };
 
 use crate::accepted_keys::AcceptedKeys;
 use crate::error::SettingsError;
 use crate::fingerprint::Fingerprint;
 use crate::key_file::PublicKey;
+use crate::peer::ShownIdentity;
 use crate::trust::{Rule, Trust};
 
 /// Verifies peers in either TLS role.
@@ -39,6 +41,11 @@ enum Known {
     Keys(AcceptedKeys),
     Anybody,
 }
+
+/// The settings do not name the peer, which showed this.
+#[derive(Debug, thiserror::Error)]
+#[error("its public key or certificate is not among the accepted ones")]
+pub(crate) struct NotAccepted(pub(crate) Option<ShownIdentity>);
 
 impl PeerVerifier {
     /// The verifier of this trust; `raw` if peers show public keys.
@@ -87,10 +94,10 @@ impl PeerVerifier {
             Known::Issued { .. } => false,
         };
         if known {
-            Ok(())
-        } else {
-            Err(CertificateError::ApplicationVerificationFailure.into())
+            return Ok(());
         }
+        let not_accepted = NotAccepted(ShownIdentity::of(shown, self.raw));
+        Err(CertificateError::Other(OtherError(Arc::new(not_accepted))).into())
     }
 
     fn verify_signature(

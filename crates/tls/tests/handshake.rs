@@ -569,6 +569,28 @@ fn a_rekeying_that_the_peer_alone_has_stopped_is_replaced() {
     assert!(agree(&ends) && ends.iter().all(|end| end.epochs() == [3, 4]));
 }
 
+/// After the client's last message the server sends one message, without which the client cannot acknowledge anything.
+#[test]
+fn the_server_closes_tls_after_the_client() {
+    let mut ends = [
+        End::new(&by_authority(ALICE, None), KeyRole::Client),
+        End::new(&by_authority(BOB, None), KeyRole::Server),
+    ];
+    for to in [1, 0, 1] {
+        let message = ends[1 - to].out.pop_front().unwrap();
+        ends[to].take(at(0), &message);
+    }
+    assert_eq!(ends.each_ref().map(|end| end.out.len()), [0, 1]);
+    for to in [0, 1] {
+        let message = ends[1 - to].out.pop_front().unwrap();
+        ends[to].take(at(0), &message);
+    }
+    assert!(agree(&ends));
+    assert_eq!(ends.each_ref().map(|end| end.out.len()), [0, 1], "close_notify");
+    exchange(at(0), &mut ends);
+    assert!(ends.iter().all(|end| end.failed.is_none()));
+}
+
 /// Records after the server's close_notify, in clear and protected, before its word that it protects its packets.
 #[test]
 fn nothing_is_read_after_a_close_notify() {
@@ -582,7 +604,10 @@ fn nothing_is_read_after_a_close_notify() {
             let message = ends[1 - to].out.pop_front().unwrap();
             ends[to].take(at(0), &message);
         }
-        let [close_notify, established] = [(); 2].map(|()| ends[1].out.pop_front().unwrap());
+        let established = ends[1].out.pop_front().unwrap();
+        // The server sends its close_notify when it gets that of the client, or anything else of this handshake.
+        ends[1].take(at(0), &(Bytes::from_static(b"\x03\x17"), true));
+        let close_notify = ends[1].out.pop_front().unwrap();
         ends[0].take(at(0), &close_notify);
         ends[0].take(at(0), &(Bytes::from_static(b"\x03\x17"), protected));
         ends[0].take(at(0), &established);

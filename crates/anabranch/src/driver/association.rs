@@ -17,6 +17,7 @@ use super::readiness::Readiness;
 use super::sockets::OpenSocket;
 use super::state::{Aftermath, State};
 use crate::datagram::Outgoing;
+use crate::failed_handshake::FailedHandshake;
 use crate::lock::lock;
 use crate::senders::Place;
 
@@ -227,8 +228,13 @@ impl Shared {
             _ if state.established => Readiness::Ready,
             Some(reason) => {
                 // Before an `accept` can remove the association from the backlog.
-                self.hub
-                    .note_failed_handshake(self.id, state.core.remote_address(), reason);
+                let failed = FailedHandshake {
+                    remote: state.core.remote_address(),
+                    reason: reason.clone(),
+                    #[cfg(feature = "tls")]
+                    shown: state.keys.as_ref().and_then(|keys| keys.not_accepted()),
+                };
+                self.hub.note_failed_handshake(self.id, failed);
                 Readiness::Over
             }
             None => return,

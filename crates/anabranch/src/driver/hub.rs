@@ -12,8 +12,8 @@ use std::time::Duration;
 #[cfg(feature = "link")]
 use anabranch_netsim::{LinkConfig, LinkStats};
 use anabranch_proto::{
-    AssociationId, CloseReason, Dscp, EcnCodepoint, EndpointEvent, Handling, IcmpKind, IcmpMessage, Inbound,
-    Reply, Timestamp, VerificationTag,
+    AssociationId, Dscp, EcnCodepoint, EndpointEvent, Handling, IcmpKind, IcmpMessage, Inbound, Reply,
+    Timestamp, VerificationTag,
 };
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -27,7 +27,7 @@ use super::readiness::{Readiness, SharedReadiness};
 use super::sockets::{OpenSocket, Sockets};
 use super::state::State;
 use crate::datagram::{Datagram, Outgoing, Transport};
-use crate::failed_handshake::FailedHandshakes;
+use crate::failed_handshake::{FailedHandshake, FailedHandshakes};
 use crate::interfaces::Interfaces;
 use crate::lock::lock;
 use crate::observe::{Observers, Watched};
@@ -604,12 +604,13 @@ impl Hub {
 
     /// An association ended before its packets were encrypted. If it is in the backlog, the application never gets it, so the endpoint counts
     /// it. `connect` returns the reason of the others.
-    pub(super) fn note_failed_handshake(&self, id: AssociationId, peer: SocketAddr, reason: &CloseReason) {
+    pub(super) fn note_failed_handshake(&self, id: AssociationId, failed: FailedHandshake) {
+        let (peer, reason) = (failed.remote, failed.reason.clone());
         let in_backlog = {
             let mut registry = lock(&self.registry);
             let in_backlog = registry.backlog.iter().any(|one| one.id == id);
             if in_backlog {
-                registry.failed_handshakes.note(peer, reason.clone());
+                registry.failed_handshakes.note(failed);
             }
             in_backlog
         };

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use anabranch_proto::{Association, ProtectionConfig, SendError, Timestamp};
 pub(crate) use anabranch_tls::TlsSettings;
-use anabranch_tls::{Action, KeyManagement, PeerIdentity, RestartKeys, RestartPlace, Suite};
+use anabranch_tls::{Action, KeyManagement, PeerIdentity, RestartKeys, RestartPlace, ShownIdentity, Suite};
 use bytes::Bytes;
 
 /// The longest message of key management that is joined from its parts.
@@ -54,6 +54,11 @@ impl Keys {
     /// The certificate or key of the peer, after the first handshake.
     pub(crate) fn peer(&self) -> Option<&PeerIdentity> {
         self.management.as_ref()?.peer()
+    }
+
+    /// The certificate or key that the peer showed and that the settings do not name.
+    pub(crate) fn not_accepted(&self) -> Option<ShownIdentity> {
+        self.management.as_ref()?.not_accepted()
     }
 
     /// When [`Keys::work`] is to be called.

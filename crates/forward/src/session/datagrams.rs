@@ -14,14 +14,14 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::table::Entry;
-use super::{Session, StreamClass, Violation, detached};
+use super::{CONTROL, Session, StreamClass, Violation, detached};
 use crate::classify::{Classifier, LIFETIME, Media};
 use crate::dial::DialError;
 use crate::lock::{Lock, lock};
 use crate::pace::Bucket;
 use crate::rule::{Protocol, Traffic};
 use crate::socket::Listener;
-use crate::wire::{DATAGRAM_HEADER, FlowId, MOST_DATAGRAM, ResetReason, datagram_header};
+use crate::wire::{DATAGRAM_HEADER, FlowId, MOST_DATAGRAM, Message, ResetReason, datagram_header};
 
 /// Datagrams that wait for the target's socket.
 const WAITING: usize = 256;
@@ -59,6 +59,8 @@ pub(super) struct DatagramFlow {
     used: Lock<Instant>,
     /// The peer or the policy refuses the flow: its datagrams are dropped until it is idle.
     is_refused: AtomicBool,
+    /// The peer was told that no program receives at the target, and no answer has come since.
+    is_unreachable: AtomicBool,
     class: Lock<Class>,
 }
 
@@ -71,6 +73,7 @@ impl DatagramFlow {
             sink,
             used: Lock::new(Instant::now()),
             is_refused: AtomicBool::new(false),
+            is_unreachable: AtomicBool::new(false),
             class: Lock::default(),
         }
     }
@@ -271,7 +274,7 @@ impl Session {
                 payload = waiting.recv() => {
                     let Some(payload) = payload else { return };
                     self.memory.release(payload.len() + OVERHEAD);
-                    self.send_to_target(flow.rule, &socket, &payload).await;
+                    self.send_to_target(flow, &socket, &payload).await;
                 }
                 ready = socket.readable() => {
                     if ready.is_err() {
@@ -289,36 +292,44 @@ impl Session {
         let mut scratch = lock(&self.scratch);
         for _ in 0..BATCH {
             match socket.try_recv(&mut scratch) {
-                Ok(len) => self.send_datagram(flow, &scratch[..len.min(MOST_DATAGRAM)]),
+                Ok(len) => {
+                    flow.is_unreachable.store(false, Ordering::Relaxed);
+                    self.send_datagram(flow, &scratch[..len.min(MOST_DATAGRAM)]);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // The system reports here that the target's port is closed (ICMP). It may open again.
                 Err(error) => {
-                    self.report_closed(flow.rule, &error);
+                    self.report_closed(flow, &error);
                 }
             }
         }
     }
 
-    async fn send_to_target(&self, rule: u16, socket: &UdpSocket, payload: &[u8]) {
+    async fn send_to_target(&self, flow: &DatagramFlow, socket: &UdpSocket, payload: &[u8]) {
         let mut sent = socket.send(payload).await;
         if let Err(error) = &sent
-            && self.report_closed(rule, error)
+            && self.report_closed(flow, error)
         {
             // The system reports here what happened to an earlier datagram, and has not sent this one.
             sent = socket.send(payload).await;
         }
         if sent.is_err() {
-            self.rule(rule).counters.dropped.add(1);
+            self.rule(flow.rule).counters.dropped.add(1);
         }
     }
 
-    /// If no program has received an earlier datagram at the target, it was dropped, and the user hears of it. Other errors concern one datagram,
-    /// such as one that is too long.
-    fn report_closed(&self, rule: u16, error: &io::Error) -> bool {
+    /// If no program has received an earlier datagram at the target, it was dropped, and the users of both ends hear of it. Other errors concern
+    /// one datagram, such as one that is too long.
+    fn report_closed(&self, flow: &DatagramFlow, error: &io::Error) -> bool {
         let is_closed = error.kind() == io::ErrorKind::ConnectionRefused;
         if is_closed {
-            self.rule(rule).counters.dropped.add(1);
-            self.report(rule, error);
+            self.rule(flow.rule).counters.dropped.add(1);
+            self.report(flow.rule, error);
+            if !flow.is_unreachable.swap(true, Ordering::Relaxed) {
+                // It is worth less than what else waits, if the buffer is full.
+                let unreachable = Message::Unreachable { flow: flow.id };
+                let _ = self.association.try_send(CONTROL, unreachable.encode());
+            }
         }
         is_closed
     }

@@ -69,6 +69,7 @@ fn messages() -> impl Strategy<Value = Message> {
             rule,
             payload
         }),
+        flows().prop_map(|flow| Message::Unreachable { flow }),
     ]
 }
 

@@ -293,6 +293,9 @@ impl Route {
             }
         };
         association.map_err(|error| match error {
+            ConnectError::TimedOut { remote, .. } if messages.was_connected() => {
+                format!("{remote} does not answer any more: check its program and its network")
+            }
             ConnectError::TimedOut { remote, .. } => format!(
                 "{remote} does not answer: check that `anabranch forward server` runs there, its address and --udp-port, and that --peer \
                  has its public key, because it answers nobody else"
@@ -301,8 +304,22 @@ impl Route {
                 "no program receives at {remote} (port unreachable): check that `anabranch forward server` runs there, its address and \
                  --udp-port"
             ),
-            error => error.to_string(),
+            error => with_remedy(error.to_string()),
         })
+    }
+}
+
+/// Adds the remedy if one endpoint does not accept the key of the other.
+fn with_remedy(error: String) -> String {
+    const NOT_ACCEPTED: &str = "its public key or certificate is not among the accepted ones";
+    let of_client = format!("the server refused the client: {NOT_ACCEPTED}");
+    let of_server = format!("the client refused the server: {NOT_ACCEPTED}");
+    if error.contains(&of_client) {
+        format!("{error}; give the server the .pub file of --key, with --allow")
+    } else if error.contains(&of_server) {
+        format!("{error}; give --peer the .pub file of the server's --key")
+    } else {
+        error
     }
 }
 
@@ -321,6 +338,7 @@ pub(super) async fn run(mut args: ClientArgs, interrupt: Interrupt) -> Result<()
     let told = messages.clone();
     let client = Arc::new(client.observe(move |event| tell(&told, &event)));
     let totals = Arc::new(Totals::default());
+    totals.expect(route.interfaces());
     let status = {
         let client = Arc::clone(&client);
         let totals = Arc::clone(&totals);
@@ -334,6 +352,7 @@ pub(super) async fn run(mut args: ClientArgs, interrupt: Interrupt) -> Result<()
             match read_again(&given, &args, &client, &current(), &messages).await {
                 Ok((renewed, encryption)) => {
                     if let Some(renewed) = renewed {
+                        totals.expect(renewed.interfaces());
                         *route.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(renewed);
                         client.reconnect();
                     }

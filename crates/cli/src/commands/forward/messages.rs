@@ -28,6 +28,7 @@ struct Kept {
     last: VecDeque<(Duration, String)>,
     /// Why there is no association, and when the next attempt begins.
     disconnected: Option<(String, Instant)>,
+    was_connected: bool,
 }
 
 impl Messages {
@@ -82,14 +83,23 @@ impl Messages {
     /// Prints that there is no answer yet, unless the reason of an earlier attempt is known.
     pub(super) fn waiting(&self, server: impl Display) {
         if self.kept().disconnected.is_none() {
-            self.note(format!(
-                "no answer from {server} yet (a server whose public key is not that of --peer does not answer)"
-            ));
+            let cause = match self.was_connected() {
+                true => "",
+                false => " (a server whose public key is not that of --peer does not answer)",
+            };
+            self.note(format!("no answer from {server} yet{cause}"));
         }
     }
 
     pub(super) fn connected(&self) {
-        self.kept().disconnected = None;
+        let mut kept = self.kept();
+        kept.disconnected = None;
+        kept.was_connected = true;
+    }
+
+    /// Whether there was an association, so that the keys and the address of the server are right.
+    pub(super) fn was_connected(&self) -> bool {
+        self.kept().was_connected
     }
 
     /// The last messages, the newest one at the end; empty if there is none. If all of them have more lines than `most` on a terminal of this
@@ -164,5 +174,12 @@ mod tests {
         messages.connected();
         assert!(!last().contains("next attempt"), "{}", last());
         assert!(last().ends_with("not connected: no answer\n"));
+        // The key is right.
+        messages.waiting("192.0.2.1:9899");
+        assert!(
+            last().ends_with("no answer from 192.0.2.1:9899 yet\n"),
+            "{}",
+            last()
+        );
     }
 }

@@ -165,7 +165,7 @@ fn render(status: &Status) -> String {
                 ];
                 (labels(&names), value(path))
             };
-            client.paths().iter().map(line).collect::<Vec<_>>()
+            client.shown_paths().map(line).collect::<Vec<_>>()
         };
         metric(name, kind, help, clients.iter().flat_map(of_client).collect());
     }
@@ -203,6 +203,7 @@ mod tests {
     use hyper::Method;
 
     use super::*;
+    use crate::commands::forward::status::tests::{association, widest};
     use crate::commands::forward::totals::Counts;
 
     #[test]
@@ -234,6 +235,23 @@ mod tests {
         ] {
             assert!(text.lines().any(|own| own == line), "{line}\n{text}");
         }
+    }
+
+    /// A server has no use for an address that only the client's own network knows, also while the client's networks are silent.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_private_address_of_a_client_has_no_values() {
+        let mut view = widest(&association().await, &["203.0.113.7:54321", "192.168.1.20:9899"]);
+        let paths = view
+            .association
+            .as_mut()
+            .map(|association| &mut association.paths);
+        let [public, private] = &mut paths.unwrap()[..] else {
+            unreachable!("two paths");
+        };
+        (public.state, private.state) = (PathState::PotentiallyFailed, PathState::Unconfirmed);
+        let text = render(&Status { clients: vec![view] });
+        assert!(text.contains("203.0.113.7:54321"), "{text}");
+        assert!(!text.contains("192.168.1.20"), "{text}");
     }
 
     #[test]

@@ -274,10 +274,19 @@ fn tell(messages: &Messages, stops: bool, event: &ServerEvent) {
                 &json!({ "event": "disconnected", "remote": remote.to_string(), "reason": reason, "rules": rules }),
             );
         }
-        ServerEvent::Refused { remote, reason } => messages.fact(
-            format!("{remote}: refused: {reason}"),
-            &json!({ "event": "refused", "remote": remote.to_string(), "reason": reason }),
-        ),
+        ServerEvent::Refused {
+            remote,
+            reason,
+            shown,
+        } => {
+            let shown = shown.map(|shown| shown.to_string());
+            let remedy = shown.as_ref().map_or_else(String::new, |shown| {
+                format!("; it shows the {shown}: if it is yours, list its .pub file with --allow")
+            });
+            let record =
+                json!({ "event": "refused", "remote": remote.to_string(), "reason": reason, "shown": shown });
+            messages.fact(format!("{remote}: refused: {reason}{remedy}"), &record);
+        }
         ServerEvent::TargetFailed { remote, failure } => {
             tell_failure(messages, Some(*remote), "--", failure);
         }

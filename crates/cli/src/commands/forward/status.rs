@@ -98,12 +98,6 @@ pub(super) fn state_name(state: PathState) -> &'static str {
     }
 }
 
-/// The rate in bytes per second at which the congestion control would send. `None` until the path has sent as much as this rate sends in a
-/// second: before, the congestion control guesses the rate from its initial window.
-fn tried_rate(path: &PathStats) -> Option<u64> {
-    path.pacing_rate.filter(|&rate| path.data_bytes_sent >= rate)
-}
-
 /// The name of a state in the table, where the longest one has no room.
 fn short_state_name(state: PathState) -> &'static str {
     match state {
@@ -217,8 +211,12 @@ impl ClientView {
     /// Why a path is not used, in words. The client's own address means nothing to a server if a translator is between them.
     fn remark(&self, path: &PathStats) -> &'static str {
         let is_of_server = !self.remote.is_empty();
-        let works = self.paths().iter().any(|path| path.state == PathState::Active);
-        if is_of_server && works && path.state == PathState::Unconfirmed && is_private(path.remote.ip()) {
+        let is_reached = self
+            .paths()
+            .iter()
+            .any(|path| path.state != PathState::Unconfirmed);
+        if is_of_server && is_reached && path.state == PathState::Unconfirmed && is_private(path.remote.ip())
+        {
             return BEHIND_TRANSLATOR;
         }
         remark(path.state)
@@ -229,7 +227,7 @@ impl ClientView {
             json!({
                 "interface": self.interface(path), "local": path.local.map(|local| local.to_string()), "remote": path.remote.to_string(),
                 "state": state_name(path.state), "remark": Some(self.remark(path)).filter(|remark| !remark.is_empty()), "srtt_ms": path.srtt.map(|rtt| rtt.as_secs_f64() * 1e3),
-                "rate_bits_per_second": tried_rate(path).map(|rate| rate.saturating_mul(8)),
+                "rate_bits_per_second": path.known_rate.map(|rate| rate.saturating_mul(8)),
                 "bytes_sent": path.data_bytes_sent, "bytes_received": path.data_bytes_received, "chunks_sent": path.data_chunks_sent,
                 "chunks_lost": path.chunks_lost, "chunks_retransmitted": path.chunks_retransmitted,
             })
@@ -324,7 +322,7 @@ impl ClientView {
 
     /// The paths of the table: all, except from addresses that only the client's own network knows, and from which nothing comes. Such rows
     /// say nothing to the operator.
-    fn shown_paths(&self) -> impl Iterator<Item = &PathStats> {
+    pub(super) fn shown_paths(&self) -> impl Iterator<Item = &PathStats> {
         let is_behind_translator = |path: &&PathStats| self.remark(path) == BEHIND_TRANSLATOR;
         self.paths()
             .iter()
@@ -345,7 +343,7 @@ impl ClientView {
             };
             let now = [
                 path.srtt.map_or_else(String::new, units::duration),
-                tried_rate(path).map_or_else(|| "–".to_owned(), units::short_rate),
+                path.known_rate.map_or_else(|| "–".to_owned(), units::short_rate),
             ];
             let state = short_state_name(path.state).to_owned();
             rows.push(row(self.short_name(path), state, now, counts.as_ref()));
@@ -416,7 +414,7 @@ pub(super) mod tests {
             path.remote = remote.parse::<SocketAddr>().expect("an address");
             path.state = PathState::PotentiallyFailed;
             path.srtt = Some(Duration::from_micros(9_999));
-            path.pacing_rate = Some(124_900_000);
+            path.known_rate = Some(124_900_000);
             path.data_bytes_sent = 1_073_741_823;
             path.data_bytes_received = 1_073_741_823;
             (path.data_chunks_sent, path.chunks_lost) = (1000, 1000);
@@ -490,19 +488,18 @@ pub(super) mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn the_rate_is_shown_after_a_second_at_this_rate() {
+    async fn the_rate_is_shown_once_it_is_known() {
         let mut view = widest(&association().await, &["203.0.113.7:54321"]);
-        for (rate, sent, cell, bits) in [
-            (None, 1 << 20, "–", Value::Null),
-            (Some(1_000_000), 999_999, "–", Value::Null),
-            (Some(1_000_000), 1_000_000, "8.00 Mbit/s", 8_000_000.into()),
+        for (rate, cell, bits) in [
+            (None, "–", Value::Null),
+            (Some(1_000_000), "8.00 Mbit/s", 8_000_000.into()),
         ] {
             let paths = view
                 .association
                 .as_mut()
                 .map(|association| &mut association.paths);
             let path = &mut paths.unwrap()[0];
-            (path.pacing_rate, path.data_bytes_sent) = (rate, sent);
+            path.known_rate = rate;
             assert_eq!(view.path_rows()[0][3], cell);
             assert_eq!(view.to_json()["paths"][0]["rate_bits_per_second"], bits);
         }

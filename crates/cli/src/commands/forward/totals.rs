@@ -98,6 +98,14 @@ pub(super) type Key = (PathId, Option<IpAddr>);
 pub(super) struct Totals(Mutex<BTreeMap<String, Paths>>);
 
 impl Totals {
+    /// Gives each of these networks a row, also before it has a path.
+    pub(super) fn expect(&self, names: impl IntoIterator<Item = String>) {
+        let mut networks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for name in names {
+            networks.entry(name).or_default();
+        }
+    }
+
     /// Takes the counters that the paths of each network have now, and returns those of the whole run.
     pub(super) fn take(
         &self,
@@ -211,6 +219,12 @@ mod tests {
         assert_eq!(sent(&lost), [8, 11]);
         let replaced = totals.take(paths(&[("lte", 1), ("wifi", 1)]), true, start + 7 * second);
         assert_eq!(sent(&replaced), [9, 12]);
+        // One that has had no path is down as long as the association lasts.
+        totals.expect(["usb".to_owned(), "lte".to_owned()]);
+        totals.take(paths(&[("lte", 2), ("wifi", 2)]), true, start + 8 * second);
+        let all = totals.take(paths(&[("lte", 2), ("wifi", 2)]), true, start + 9 * second);
+        assert_eq!(sent(&all), [10, 0, 13]);
+        assert_eq!((&*all[1].name, all[1].down_for), ("usb", Some(second)));
     }
 
     #[test]
