@@ -155,6 +155,15 @@ async def test_an_exception_in_the_block_aborts() -> None:
             await client.send(0, "late")
 
 
+async def test_a_program_that_is_interrupted_says_so_to_its_peer() -> None:
+    async with pair() as (client, server):
+        with pytest.raises(asyncio.CancelledError):
+            async with client:
+                raise asyncio.CancelledError
+        with pytest.raises(anabranch.ClosedError, match='the peer aborted it \\("the program was interrupted"\\)'):
+            await server.recv()
+
+
 async def test_an_exception_in_the_block_of_an_endpoint_aborts_its_associations() -> None:
     async with await anabranch.bind("127.0.0.1:0") as peers:
         with pytest.raises(KeyError):

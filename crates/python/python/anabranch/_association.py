@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Any
@@ -24,6 +25,13 @@ Data = bytes | bytearray | memoryview | str
 
 #: The SCTP port of `connect` and `listen` without one, as in the Rust library. It names a service of the program behind the UDP port.
 DEFAULT_SCTP_PORT = 7
+
+
+def _reason(exception: BaseException) -> str:
+    """The words for the peer about the exception that ends a block."""
+    if isinstance(exception, (asyncio.CancelledError, KeyboardInterrupt)):
+        return "the program was interrupted"
+    return type(exception).__name__
 
 
 def _options(
@@ -366,7 +374,7 @@ class Association(Incoming[Message]):
         if exception is None:
             await self.shutdown()
         else:
-            self.abort(type(exception).__name__)
+            self.abort(_reason(exception))
 
     def __repr__(self) -> str:
         return f"<Association with {self.remote_address}, {self.state}>"
@@ -461,7 +469,7 @@ class Endpoint(Incoming["Association"]):
         self, kind: type[BaseException] | None, exception: BaseException | None, trace: TracebackType | None
     ) -> None:
         if exception is not None:
-            await self._abort(type(exception).__name__)
+            await self._abort(_reason(exception))
         await self.close()
 
     async def _abort(self, reason: str) -> None:
