@@ -266,7 +266,8 @@ class Association(Incoming[Message]):
             yield event
 
     async def drained(self) -> None:
-        """Waits until the peer has acknowledged each message, or the message was abandoned."""
+        """Waits until nothing is in flight or in the send buffer: each message was acknowledged or abandoned. While a program sends, this may
+        take for ever."""
         await finish(self._native.drained())
 
     async def shutdown(self) -> None:
@@ -455,7 +456,7 @@ class Endpoint(Incoming["Association"]):
     @property
     def failed_handshakes(self) -> int:
         """The number of associations that peers began and that ended before their packets were encrypted, for example because this endpoint
-        does not accept the key of the peer. `accept` does not return them. 0 without encryption."""
+        does not accept the key of the peer. `accept` does not return them. Peers that offer no encryption do not count. 0 without encryption."""
         return self._native.failed_handshakes()
 
     async def close(self) -> None:

@@ -175,11 +175,11 @@ class PathStats:
     fast_recoveries: int
     """How many times losses found by missing reports or RACK, not by T3-rtx, reduced this path's congestion window."""
     data_bytes_sent: int
-    """Bytes of user data sent on this path, retransmissions included."""
+    """Bytes of user data sent on this path, retransmissions included, early copies not (`Counters.redundancy_bytes`)."""
     data_bytes_received: int
     """Bytes of user data that arrived on this path, retransmissions and copies included."""
     data_chunks_sent: int
-    """DATA chunks sent on this path, retransmissions included."""
+    """DATA chunks sent on this path, retransmissions included, early copies not."""
     chunks_retransmitted: int
     """Retransmissions sent on this path, of chunks that this path or another path had lost."""
     chunks_lost: int
