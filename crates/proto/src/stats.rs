@@ -189,7 +189,7 @@ pub struct PathStats {
     pub timeouts: u64,
     /// How many times losses found by missing reports or RACK, not by T3-rtx, reduced this path's congestion window.
     pub fast_recoveries: u64,
-    /// Bytes of user data sent on this path, retransmissions included, early copies not ([`Counters::redundancy_bytes`]).
+    /// Bytes of user data sent on this path, retransmissions included, early copies not.
     pub data_bytes_sent: u64,
     /// Bytes of user data that arrived on this path, retransmissions and copies included.
     pub data_bytes_received: u64,

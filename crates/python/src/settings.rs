@@ -232,6 +232,7 @@ fn set(config: &mut Config, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()
             ];
             config.congestion_control = choice(name, &value.extract::<String>()?, &choices)?;
         }
+        "initial_window" => config.initial_window = Some(value.extract()?),
         "loss_detection" => {
             let choices = [
                 ("rack", RecoveryRules::RACK),

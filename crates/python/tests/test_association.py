@@ -469,6 +469,8 @@ async def test_presets_and_the_settings_that_change_them() -> None:
             await client.send(0, "x")
             assert await server.recv() is not None
             assert (client.stats().paths[0].pacing_rate is not None) == paces, preset
+    async with pair(anabranch.Settings(initial_window=30)) as (client, _):
+        assert client.stats().paths[0].cwnd > 30 * 1000
     async with pair(anabranch.Settings(congestion_control="bbr", tolerate_random_loss=True)):
         pass
     with pytest.raises(anabranch.SettingError, match='tolerate_random_loss is a setting of BBR: set congestion_control="bbr"'):

@@ -83,7 +83,7 @@ def value(text: str) -> Any:
 
 
 def test_the_documented_defaults_are_those_of_the_library() -> None:
-    without = {"low_priority_delay", "local_addresses", "selective_forward_tsn"}
+    without = {"initial_window", "low_priority_delay", "local_addresses", "selective_forward_tsn"}
     documented = {name: re.findall(r"[Dd]efault `([^`]+)`", text) for name, text in SETTINGS.items()}
     assert {name for name, found in documented.items() if not found} == without
     for name, found in documented.items():
@@ -105,7 +105,7 @@ async def is_accepted(name: str, setting: Any) -> bool:
 
 async def test_the_documented_ranges_are_those_of_the_library() -> None:
     ranges = {name: re.findall(r"Range `([^`]+)` to `([^`]+)`", text) for name, text in SETTINGS.items()}
-    assert len([name for name, found in ranges.items() if found]) == 12
+    assert len([name for name, found in ranges.items() if found]) == 13
     for name, found in ranges.items():
         for text in found:
             least, most = map(value, text)

@@ -176,6 +176,14 @@ def test_other_threads_run_meanwhile() -> None:
     assert turns > 10
 
 
+def test_without_the_package_of_the_bars_there_is_none(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert len(lab.run(sensor(), progress=True)) > 0
+    assert capfd.readouterr().err == ""
+
+
 def test_a_progress_bar_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
     lab.run(sensor(), progress=True)
     assert "12/12" in capfd.readouterr().err

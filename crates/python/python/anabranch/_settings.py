@@ -81,11 +81,14 @@ class Settings:
     tolerate_random_loss: bool | None = None
     """Whether BBR takes losses without a queue for random: for links that lose packets at random, such as radio links. Needs
     `congestion_control="bbr"`, or the preset `"low_latency"`, which has both. Default `False`."""
+    initial_window: int | None = None
+    """The initial congestion window of a path, in full packets (RFC 6928). Range `2` to `4_294_967_295`. Without this setting it is that of
+    the algorithm: 10 for CUBIC and BBR, about 3 for RFC 9260's."""
     loss_detection: Literal["rack", "missing_reports"] | None = None
     """How losses are detected: by time (RFC 8985), or by missing reports alone (RFC 9260 §7.2.4). Default `"rack"`."""
     discard_hopeless: bool | None = None
-    """Whether a queued message with a lifetime is abandoned as soon as it cannot arrive before its lifetime is over. Needs BBR. No effect
-    with several paths at once. Default `False`."""
+    """Whether a queued message with a lifetime is abandoned as soon as it cannot arrive before its lifetime is over. Needs BBR.
+    Default `False`."""
     early_discard: bool | None = None
     """Whether a chunk that must not be retransmitted is abandoned at its first missing report, before fast retransmit would find it lost
     (RFC 9260 §7.2.4). Default `False`."""

@@ -175,7 +175,7 @@ class PathStats:
     fast_recoveries: int
     """How many times losses found by missing reports or RACK, not by T3-rtx, reduced this path's congestion window."""
     data_bytes_sent: int
-    """Bytes of user data sent on this path, retransmissions included, early copies not (`Counters.redundancy_bytes`)."""
+    """Bytes of user data sent on this path, retransmissions included, early copies not."""
     data_bytes_received: int
     """Bytes of user data that arrived on this path, retransmissions and copies included."""
     data_chunks_sent: int

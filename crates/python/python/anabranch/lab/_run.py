@@ -163,6 +163,10 @@ def _in_notebook() -> bool:
 
 @contextlib.contextmanager
 def _bar(sweep: _native.Sweep, progress: bool | None) -> Iterator[Callable[[int], None]]:
+    # Without the package of the bars, which programs that only send messages do not need, there are none.
+    if importlib.util.find_spec("tqdm") is None:
+        yield lambda done: None
+        return
     in_notebook = _in_notebook()
     has_widgets = in_notebook and importlib.util.find_spec("ipywidgets") is not None
     bars: Any = importlib.import_module("tqdm.notebook" if has_widgets else "tqdm").tqdm
