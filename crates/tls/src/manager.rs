@@ -262,7 +262,7 @@ impl KeyManagement {
         }
     }
 
-    /// The keys in use were used so often: half of the limit, or [`MOST_RECORDS`], begins a rekeying.
+    /// The keys in use were used so often: half of the limit of the suite, or 6,000,000 times, begins a rekeying.
     pub fn handle_usage(&mut self, now: Timestamp, usage: KeyUsage) {
         let limits = self.suite.map(Suite::limits);
         let often = |limits: anabranch_proto::KeyLimits| {
