@@ -83,6 +83,16 @@ struct ClientRule {
     counters: Arc<RuleCounters>,
 }
 
+impl ClientRule {
+    /// Refuses in a task what programs send to the place of the rule, if the rule listens here.
+    fn refuse(&self, tasks: &mut JoinSet<()>) {
+        if let Some(listener) = self.listener.clone() {
+            let counters = Arc::clone(&self.counters);
+            tasks.spawn(async move { listener.refuse(&counters).await });
+        }
+    }
+}
+
 /// A client. Dropping [`Client::run`] stops it.
 pub struct Client {
     number: [u8; 16],
@@ -245,15 +255,9 @@ impl Client {
     /// read them, the operating system would drop those for which its buffer has no room, and nobody would count them.
     fn drop_datagrams(&self) -> JoinSet<()> {
         let mut dropping = JoinSet::new();
-        for own in lock(&self.rules)
-            .iter()
-            .filter(|own| own.rule.protocol == Protocol::Udp)
-        {
-            if let Some(listener) = own.listener.clone() {
-                let counters = Arc::clone(&own.counters);
-                dropping.spawn(async move { listener.refuse(&counters).await });
-            }
-        }
+        let rules = lock(&self.rules);
+        let datagrams = rules.iter().filter(|own| own.rule.protocol == Protocol::Udp);
+        datagrams.for_each(|own| own.refuse(&mut dropping));
         dropping
     }
 
@@ -309,8 +313,7 @@ impl Client {
             if verdict.is_ok() {
                 listeners.push((number as u16, listener));
             } else {
-                let counters = Arc::clone(&own.counters);
-                refusing.spawn(async move { listener.refuse(&counters).await });
+                own.refuse(&mut refusing);
             }
         }
         (self.observe)(ClientEvent::Connected {

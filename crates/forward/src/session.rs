@@ -267,20 +267,19 @@ impl Session {
         if reason != ResetReason::Connection {
             tracing::info!(?reason, "the peer refuses a flow of {}", self.describe(rule));
             self.rule(rule).counters.flows_refused.add(1);
-            self.report_remote(rule, reason);
+        }
+        match reason {
+            ResetReason::Target => self.report_remote(rule, "it does not accept"),
+            ResetReason::Forbidden => self.report_remote(rule, "the server does not permit its address"),
+            ResetReason::Connection | ResetReason::Limit => {}
         }
     }
 
     /// No program receives the datagrams of a flow at the peer's end.
     fn on_unreachable(&self, flow: FlowId) {
         let entry = lock(&self.table).get(flow).cloned();
-        let Some(Entry::Datagrams(flow)) = entry else {
-            return;
-        };
-        let own = self.rule(flow.rule);
-        if let Some(target) = &own.remote_target {
-            self.failures
-                .report_remote(own.protocol, target, "no program receives there");
+        if let Some(Entry::Datagrams(flow)) = entry {
+            self.report_remote(flow.rule, "no program receives there");
         }
     }
 
@@ -327,12 +326,7 @@ impl Session {
     }
 
     /// Tells the user that the peer does not reach the target of a rule, or may not.
-    fn report_remote(&self, rule: u16, reason: ResetReason) {
-        let error = match reason {
-            ResetReason::Target => "it does not accept",
-            ResetReason::Forbidden => "the server does not permit its address",
-            ResetReason::Connection | ResetReason::Limit => return,
-        };
+    fn report_remote(&self, rule: u16, error: &str) {
         let own = self.rule(rule);
         if let Some(target) = &own.remote_target {
             self.failures.report_remote(own.protocol, target, error);

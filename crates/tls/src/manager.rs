@@ -79,8 +79,8 @@ pub struct KeyManagement {
     suite: Option<Suite>,
     peer: Option<PeerIdentity>,
     not_accepted: Option<ShownIdentity>,
-    /// The end of the handshake in which this endpoint was the server: it leaves when the client's arrives.
-    closing: Option<(u64, Message)>,
+    /// The last message of the handshake in which this endpoint was the server: it leaves when the client's arrives.
+    closing: Option<Bytes>,
     /// When the next handshake begins.
     rekey_at: Timestamp,
     /// Restart keys protected the association before the first keys.
@@ -160,8 +160,6 @@ impl KeyManagement {
     ) -> Self {
         let mut management = Self {
             peer: Some(peer),
-            not_accepted: None,
-            closing: None,
             suite: Some(suite),
             restarted: true,
             ..Self::idle(settings, agreement)
@@ -293,9 +291,7 @@ impl KeyManagement {
         let next = self.next_epoch();
         // A message of a handshake that has ended, such as its close_notify.
         if epoch != low(next) {
-            if let Some((epoch, closing)) = self.closing.take() {
-                self.send(epoch, &closing);
-            }
+            self.actions.extend(self.closing.take().map(Action::Send));
             return;
         }
         if let Some(handshake) = &self.handshake {
@@ -457,7 +453,7 @@ impl KeyManagement {
                 self.actions.extend(restart.map(Action::StoreRestart));
                 // The server accepts no packet in clear after this message, so no acknowledgement either before the client has it. A probe
                 // retransmits one message: the other one follows later.
-                self.closing = self.close().map(|closing| (epoch, closing));
+                self.closing = self.close();
                 self.send(epoch, &Message::Established);
                 if epoch == FIRST_EPOCH {
                     self.actions.push_back(Action::Require);
@@ -482,9 +478,8 @@ impl KeyManagement {
                 self.actions.push_back(Action::InstallSending(epoch, key));
                 self.actions.extend(restart.map(Action::StoreRestart));
                 // Not before: until now the server may refuse this side, and after this TLS reads nothing more.
-                if let Some(closing) = self.close() {
-                    self.send(epoch, &closing);
-                }
+                let closing = self.close();
+                self.actions.extend(closing.map(Action::Send));
                 if epoch == FIRST_EPOCH {
                     self.actions.push_back(Action::Require);
                 }
@@ -512,7 +507,7 @@ impl KeyManagement {
 
     /// Closes the TLS connection, whose keys are installed (*Initial Establishment* in the draft of the handshake). Returns the message for the
     /// peer.
-    fn close(&mut self) -> Option<Message> {
+    fn close(&mut self) -> Option<Bytes> {
         self.handshake.as_mut()?.tls.send_close_notify();
         self.ready_records()
     }
@@ -523,13 +518,12 @@ impl KeyManagement {
 
     /// Sends the records that the handshake has ready.
     fn flush(&mut self) {
-        let epoch = self.handshake.as_ref().map(|handshake| handshake.epoch);
-        if let (Some(epoch), Some(records)) = (epoch, self.ready_records()) {
-            self.send(epoch, &records);
-        }
+        let ready = self.ready_records();
+        self.actions.extend(ready.map(Action::Send));
     }
 
-    fn ready_records(&mut self) -> Option<Message> {
+    /// The message with these records.
+    fn ready_records(&mut self) -> Option<Bytes> {
         let handshake = self.handshake.as_mut()?;
         let mut records = Vec::new();
         while handshake.tls.wants_write() {
@@ -538,7 +532,7 @@ impl KeyManagement {
                 break;
             }
         }
-        (!records.is_empty()).then(|| Message::Records(records.into()))
+        (!records.is_empty()).then(|| Message::Records(records.into()).encode(handshake.epoch))
     }
 
     /// A handshake failed. The first one ends the association; a later one is tried again while the keys in use are good (§7). After the
