@@ -48,6 +48,13 @@ pub enum Event {
     /// Everything sent is acknowledged (SENDER DRY, RFC 6458 §6.1.9). Reported once, until `send` accepts another message. Not reported
     /// if `send` accepted a message before the event was polled.
     Dry,
+    /// For a minute, the peer has acknowledged none of the data that waits: its application reads nothing, so that its window stays closed,
+    /// or no packet arrives, which [`Event::PathChanged`] tells sooner. Reported once, and again after another acknowledgement. The
+    /// association continues, for ever if the peer answers heartbeats; [`crate::Association::abort`] ends it.
+    Stalled {
+        /// Bytes of user data that are queued or not acknowledged.
+        bytes: usize,
+    },
     /// A path became active, potentially failed, inactive or confirmed (NETWORK STATUS CHANGE, RFC 9260 §11.2.3;
     /// RFC 7829 §7.1).
     PathChanged {

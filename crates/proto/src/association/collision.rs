@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use super::identity::Identity;
 use super::protection::{may_restart, needs_keys, own_parameter, refused_init};
+use super::stall::Stall;
 use super::{Association, State};
 use crate::association_state::{AssociationState, permit};
 use crate::control::{refuse, reply};
@@ -219,6 +220,7 @@ impl Association {
         // Cookies made before the restart belong to an association that no longer exists.
         self.identity.tie_tags = TieTags::new(&mut self.random);
         self.ending.on_restart();
+        self.stall = Stall::default();
         // §5.2.4 A: congestion control begins again on every path; the path in use is known to work.
         let local = set_up_address(&self.config, inbound, remote.ip());
         let seed = u64::from(self.identity.local_tag.0);

@@ -14,6 +14,7 @@ use super::identity::Identity;
 use super::ports::tell_ports;
 use super::protection::{adopt_protection, why_unprotected};
 use super::set_up::SetUp;
+use super::stall::Stall;
 use super::{Association, Capabilities, State};
 use crate::association_state::permit;
 use crate::close_reason::CloseReason;
@@ -97,6 +98,7 @@ impl Blueprint {
             receiver: Receiver::new(Tsn(0), 0, &self.config),
             control: ControlQueue::default(),
             ending: Ending::new(&self.config),
+            stall: Stall::default(),
             reconfiguration: Reconfiguration::new(
                 false,
                 &self.config,

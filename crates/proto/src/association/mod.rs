@@ -30,6 +30,7 @@ mod scheduling;
 mod set_up;
 mod shutdown;
 mod skipping;
+mod stall;
 mod state;
 mod streams;
 mod timeout;
@@ -72,6 +73,7 @@ pub use authentication::AuthenticationKeys;
 use ending::Ending;
 use identity::Identity;
 use notices::Notices;
+use stall::Stall;
 use state::State;
 
 /// The most bytes of an application's reason that an ABORT carries.
@@ -98,6 +100,7 @@ pub struct Association {
     receiver: Receiver,
     control: ControlQueue,
     ending: Ending,
+    stall: Stall,
     reconfiguration: Reconfiguration,
     /// The association's error counter: consecutive errors over all paths (§8.1).
     error_count: u32,

@@ -90,6 +90,10 @@ impl Association {
         if self.state.may(permit::HEARTBEAT) {
             self.on_heartbeat_timers(now);
         }
+        if self.state.may(permit::SEND_DATA) && self.stall.begins(now, &self.sender) {
+            let bytes = self.sender.buffer.bytes();
+            self.notices.tell(Event::Stalled { bytes });
+        }
     }
 
     /// The timer of the request that waits for its answer expired: T1-init or T1-cookie (§5.1, §6.3.3), or T2-shutdown (§9.2).

@@ -65,6 +65,7 @@ from anabranch._events import (
     PeerPrimaryRequested,
     PeerShutdown,
     Restarted,
+    Stalled,
     StreamsAdded,
     Undelivered,
 )
@@ -119,6 +120,7 @@ __all__ = [
     "SendError",
     "SettingError",
     "Settings",
+    "Stalled",
     "Stream",
     "StreamStats",
     "StreamsAdded",

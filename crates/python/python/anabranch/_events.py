@@ -178,6 +178,16 @@ class IdleTimeout(Event):
 
 @documented
 @dataclass(frozen=True)
+class Stalled(Event):
+    """For a minute, the peer has acknowledged none of the data that waits: its application reads nothing, or no packet arrives, which
+    `PathChanged` tells sooner. The association continues; `Association.abort` ends it."""
+
+    bytes: int
+    """Bytes of user data that are queued or not acknowledged."""
+
+
+@documented
+@dataclass(frozen=True)
 class OtherEvent(Event):
     """An event without a class of its own."""
 
@@ -205,6 +215,7 @@ EVENTS: dict[str, type[Event]] = {
         PeerShutdown,
         Restarted,
         IdleTimeout,
+        Stalled,
         OtherEvent,
     )
 }

@@ -17,6 +17,7 @@ mod out_of_the_blue;
 mod setup;
 mod shutdown;
 mod silence;
+mod stalled;
 mod takeover;
 mod vanished;
 mod zero_checksum;

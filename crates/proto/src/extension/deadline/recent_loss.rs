@@ -8,7 +8,9 @@ use crate::time::Timestamp;
 
 /// The least length of a measurement.
 const LEAST_TIME: Duration = Duration::from_secs(5);
-/// The least number of transmissions in a measurement, and before losses are known at all.
+/// A measurement ends after this time however few were sent: after an outage few messages take the path, and it would count as lossy for ever.
+const LONGEST_TIME: Duration = Duration::from_secs(60);
+/// The least number of transmissions in a shorter measurement, and before losses are known at all.
 const LEAST_SENT: u64 = 50;
 /// The loss that is assumed before.
 const PRIOR: f64 = 0.02;
@@ -74,7 +76,8 @@ impl RecentLoss {
         };
         let (begun, first) = self.marks[1];
         let lasts = now.saturating_duration_since(begun);
-        if lasts >= LEAST_TIME && fates.sent - first.sent >= LEAST_SENT {
+        let is_complete = lasts >= LEAST_TIME && fates.sent - first.sent >= LEAST_SENT;
+        if is_complete || lasts >= LONGEST_TIME {
             self.marks = [self.marks[1], (now, fates)];
         }
         let (_, before) = self.marks[0];
@@ -118,6 +121,17 @@ mod tests {
         assert!(recent.loss(at(15_001), 301, 50).any < 0.001);
         recent.loss(at(60_000), 310, 50);
         assert_eq!(recent.marks[1].0, at(15_000), "ten say little");
+    }
+
+    #[test]
+    fn an_outage_is_forgotten_although_little_is_sent() {
+        let mut recent = RecentLoss::default();
+        recent.loss(at(5_000), 100, 0);
+        let mut loss = |seconds: u64, sent| recent.loss(at(1_000 * seconds), sent, 50).any;
+        assert!(loss(64, 152) > 0.3, "an outage after a hundred");
+        assert!(loss(66, 153) > 0.3);
+        assert!(loss(123, 154) > 0.3);
+        assert!((loss(125, 155) - PRIOR).abs() < 1e-9, "few were sent since");
     }
 
     #[test]
