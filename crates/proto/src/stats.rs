@@ -191,6 +191,8 @@ pub struct PathStats {
     pub fast_recoveries: u64,
     /// Bytes of user data sent on this path, retransmissions included, early copies not.
     pub data_bytes_sent: u64,
+    /// Bytes of user data in early copies sent on this path.
+    pub copy_bytes_sent: u64,
     /// Bytes of user data that arrived on this path, retransmissions and copies included.
     pub data_bytes_received: u64,
     /// DATA chunks sent on this path, retransmissions included, early copies not.

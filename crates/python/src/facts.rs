@@ -123,6 +123,7 @@ fn path<'py>(py: Python<'py>, value: &PathStats) -> PyResult<Bound<'py, PyDict>>
         timeouts,
         fast_recoveries,
         data_bytes_sent,
+        copy_bytes_sent,
         data_bytes_received,
         data_chunks_sent,
         chunks_retransmitted,
@@ -206,6 +207,10 @@ pub(crate) fn event<'py>(py: Python<'py>, event: &Event) -> PyResult<Named<'py>>
         Event::PeerShutdown => "PeerShutdown",
         Event::Restarted => "Restarted",
         Event::IdleTimeout => "IdleTimeout",
+        Event::Stalled { bytes } => {
+            fields.set_item("bytes", bytes)?;
+            "Stalled"
+        }
         Event::Reconfiguration(ReconfigurationEvent::StreamsAdded {
             outbound_streams,
             inbound_streams,

@@ -16,6 +16,7 @@ pub(crate) struct Delivery {
     pub(crate) timeouts: u64,
     pub(crate) fast_recoveries: u64,
     pub(super) data_bytes_sent: u64,
+    pub(super) copy_bytes_sent: u64,
     pub(super) data_bytes_received: u64,
     /// Bytes acknowledged since this measurement began.
     acked: usize,
@@ -45,6 +46,7 @@ impl Delivery {
             timeouts: 0,
             fast_recoveries: 0,
             data_bytes_sent: 0,
+            copy_bytes_sent: 0,
             data_bytes_received: 0,
             acked: 0,
             begun: None,
@@ -72,6 +74,11 @@ impl Delivery {
         };
         self.sent += 1;
         self.data_bytes_sent += payload as u64;
+    }
+
+    /// An early copy left with this many bytes of user data.
+    pub(crate) fn on_copied(&mut self, payload: usize) {
+        self.copy_bytes_sent += payload as u64;
     }
 
     /// A DATA chunk arrived with this many bytes of user data.

@@ -500,6 +500,7 @@ impl Path {
             timeouts: self.delivery.timeouts,
             fast_recoveries: self.delivery.fast_recoveries,
             data_bytes_sent: self.delivery.data_bytes_sent,
+            copy_bytes_sent: self.delivery.copy_bytes_sent,
             data_bytes_received: self.delivery.data_bytes_received,
             data_chunks_sent,
             chunks_retransmitted,

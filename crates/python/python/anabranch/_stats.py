@@ -176,6 +176,8 @@ class PathStats:
     """How many times losses found by missing reports or RACK, not by T3-rtx, reduced this path's congestion window."""
     data_bytes_sent: int
     """Bytes of user data sent on this path, retransmissions included, early copies not."""
+    copy_bytes_sent: int
+    """Bytes of user data in early copies sent on this path."""
     data_bytes_received: int
     """Bytes of user data that arrived on this path, retransmissions and copies included."""
     data_chunks_sent: int

@@ -7,7 +7,7 @@ use anabranch_forward::RuleStats;
 use hyper::{Request, StatusCode};
 
 use super::status::{ClientView, Status, addresses};
-use super::totals::Network;
+use super::totals::{Counts, Network};
 use crate::http::{self, Answer};
 
 /// The path of the metrics on their server.
@@ -60,8 +60,8 @@ const PATHS: [PathMetric; 6] = [
     (
         "path_bytes_sent",
         "gauge",
-        "Bytes of user data sent on the path, retransmissions included",
-        |path| path.data_bytes_sent as f64,
+        "Bytes of user data sent on the path, retransmissions and early copies included",
+        |path| Counts::of(path).bytes_sent as f64,
     ),
     (
         "path_bytes_received",
@@ -204,7 +204,6 @@ mod tests {
 
     use super::*;
     use crate::commands::forward::status::tests::{association, widest};
-    use crate::commands::forward::totals::Counts;
 
     #[test]
     fn each_rule_has_its_counters() {

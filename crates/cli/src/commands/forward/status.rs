@@ -228,7 +228,7 @@ impl ClientView {
                 "interface": self.interface(path), "local": path.local.map(|local| local.to_string()), "remote": path.remote.to_string(),
                 "state": state_name(path.state), "remark": Some(self.remark(path)).filter(|remark| !remark.is_empty()), "srtt_ms": path.srtt.map(|rtt| rtt.as_secs_f64() * 1e3),
                 "rate_bits_per_second": path.known_rate.map(|rate| rate.saturating_mul(8)),
-                "bytes_sent": path.data_bytes_sent, "bytes_received": path.data_bytes_received, "chunks_sent": path.data_chunks_sent,
+                "bytes_sent": Counts::of(path).bytes_sent, "bytes_received": path.data_bytes_received, "chunks_sent": path.data_chunks_sent,
                 "chunks_lost": path.chunks_lost, "chunks_retransmitted": path.chunks_retransmitted,
             })
         };

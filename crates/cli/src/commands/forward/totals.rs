@@ -15,6 +15,7 @@ const OTHERS: &str = "other networks";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
+    /// Early copies included: a mobile network counts them too.
     pub(super) bytes_sent: u64,
     pub(super) bytes_received: u64,
     pub(super) chunks_sent: u64,
@@ -25,7 +26,7 @@ pub(super) struct Counts {
 impl Counts {
     pub(super) fn of(path: &PathStats) -> Self {
         Self {
-            bytes_sent: path.data_bytes_sent,
+            bytes_sent: path.data_bytes_sent + path.copy_bytes_sent,
             bytes_received: path.data_bytes_received,
             chunks_sent: path.data_chunks_sent,
             chunks_lost: path.chunks_lost,

@@ -252,7 +252,7 @@ impl Sender {
         let immediate = self.outstanding.identity().is_some();
         while let Some(copy) = self.next_copy(cx) {
             let chunk = self.outstanding.chunk(copy.tsn);
-            let size = chunk.fragment.wire_len();
+            let (size, len) = (chunk.fragment.wire_len(), chunk.fragment.payload.len());
             let fits = size <= packet.room_for(kind);
             // A packet that continues a batch is no longer than the first one: a longer copy begins the next batch.
             let fits_path = || cx.auth_len(kind) + size <= cx.paths.path(id).pmtu.max_data();
@@ -267,7 +267,9 @@ impl Sender {
                 // The path MTU has become smaller.
                 continue;
             }
-            let after = cx.paths.path_mut(id).on_copy_sent(cx.now, copy.tsn, size, data);
+            let path = cx.paths.path_mut(id);
+            let after = path.on_copy_sent(cx.now, copy.tsn, size, data);
+            path.delivery.on_copied(len);
             self.write_data(cx, id, (copy.tsn, after), immediate, packet);
             self.outstanding.on_copied(copy.tsn, after);
             cx.counters.early_copies += 1;
