@@ -160,6 +160,17 @@ impl EndpointBuilder {
     pub fn bind_socket(self, socket: impl DatagramSocket) -> Result<Endpoint, BindError> {
         start(async { self.inner.bind_socket(socket) })
     }
+
+    /// As [`crate::EndpointBuilder::bind_sockets`], with sockets that need no async runtime.
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    pub fn bind_sockets<S: DatagramSocket>(
+        self,
+        sockets: impl IntoIterator<Item = S>,
+    ) -> Result<Endpoint, BindError> {
+        start(async { self.inner.bind_sockets(sockets) })
+    }
 }
 
 /// Starts the thread that drives all tasks of the endpoint until it has stopped.

@@ -427,7 +427,22 @@ impl EndpointBuilder {
     ///
     /// # Errors
     /// See [`BindError`]; [`BindError::GivenSocket`] if an option was chosen that only sockets of the system have.
-    pub fn bind_socket(mut self, socket: impl DatagramSocket) -> Result<Endpoint, BindError> {
+    pub fn bind_socket(self, socket: impl DatagramSocket) -> Result<Endpoint, BindError> {
+        self.bind_sockets([socket])
+    }
+
+    /// The same with a socket for each of several local addresses, and so with several paths: a packet leaves through the socket on the local
+    /// address of its path. The sockets have one port. If there are several, each has an address of its own, and peers are told of these
+    /// addresses unless `Config::local_addresses` lists others. Sockets of several types are given as `Arc<dyn DatagramSocket>`. Must be
+    /// called within a tokio runtime.
+    ///
+    /// # Errors
+    /// As for [`EndpointBuilder::bind_socket`]; [`BindError::GivenSockets`] if the addresses of the sockets do not fit together. No socket
+    /// gives [`BindError::Resolve`].
+    pub fn bind_sockets<S: DatagramSocket>(
+        mut self,
+        sockets: impl IntoIterator<Item = S>,
+    ) -> Result<Endpoint, BindError> {
         let refused = [
             (self.transport != Transport::Udp, "transport"),
             (!self.interfaces.is_empty(), "interface"),
@@ -437,9 +452,19 @@ impl EndpointBuilder {
         if let Some((_, option)) = refused.into_iter().find(|(is_chosen, _)| *is_chosen) {
             return Err(BindError::GivenSocket(option));
         }
-        self.prepare(1)?;
-        let socket = GivenSocket::new(socket).map_err(BindError::Resolve)?;
-        self.start(stay(vec![Socket::Given(socket)]), Vec::new(), None)
+        let sockets: Vec<_> = sockets
+            .into_iter()
+            .map(GivenSocket::new)
+            .collect::<io::Result<_>>()
+            .map_err(BindError::Resolve)?;
+        let locals: Vec<_> = sockets.iter().map(GivenSocket::local).collect();
+        check_given(&locals)?;
+        if locals.len() > 1 && self.config.local_addresses.is_empty() {
+            self.config.local_addresses = locals.iter().map(SocketAddr::ip).collect();
+        }
+        self.prepare(locals.len())?;
+        let sockets = sockets.into_iter().map(Socket::Given).collect();
+        self.start(stay(sockets), Vec::new(), None)
     }
 }
 
@@ -596,6 +621,23 @@ fn open(
             _ => BindError::Bind { address, source },
         }
     })
+}
+
+/// Whether sockets on these addresses may belong to one endpoint: SCTP over UDP has one port (RFC 6951 §4.1), and an address names its socket.
+fn check_given(locals: &[SocketAddr]) -> Result<(), BindError> {
+    let first = locals
+        .first()
+        .ok_or_else(|| BindError::Resolve(io::ErrorKind::NotFound.into()))?;
+    let fits = |(index, local): (usize, &SocketAddr)| {
+        let is_own = locals[..index].iter().all(|other| other.ip() != local.ip());
+        is_own && !local.ip().is_unspecified() && local.port() == first.port()
+    };
+    let wrong = locals
+        .iter()
+        .enumerate()
+        .find(|one| !fits(*one))
+        .filter(|_| locals.len() > 1);
+    wrong.map_or(Ok(()), |(_, local)| Err(BindError::GivenSockets(*local)))
 }
 
 /// Sockets that last as long as the endpoint.

@@ -64,6 +64,12 @@ pub enum BindError {
     /// An option needs a socket of the system ([`EndpointBuilder::bind_socket`](crate::EndpointBuilder::bind_socket)).
     #[error("the option {0} needs a socket of the system; leave it out, or use `bind`")]
     GivenSocket(&'static str),
+    /// The addresses of several given sockets do not fit together
+    /// ([`EndpointBuilder::bind_sockets`](crate::EndpointBuilder::bind_sockets)).
+    #[error(
+        "the socket on {0} does not fit: of several sockets, each needs an address of its own, and all need one port"
+    )]
+    GivenSockets(SocketAddr),
     /// A setting is not possible with DTLS.
     #[cfg(feature = "dtls")]
     #[error("not with DTLS: {0}")]

@@ -33,6 +33,10 @@ impl GivenSocket {
         })
     }
 
+    pub(crate) fn local(&self) -> SocketAddr {
+        self.local
+    }
+
     fn try_send(&self, outgoing: &mut Outgoing, bytes: &[u8]) -> io::Result<()> {
         let most = self.socket.max_segments();
         while outgoing.sent < outgoing.len {

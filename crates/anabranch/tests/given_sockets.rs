@@ -6,8 +6,10 @@ mod wire;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anabranch::{BindError, Certificate, Config, Dscp, DtlsConfig, Endpoint, EndpointBuilder, Transport};
-use wire::wire;
+use anabranch::{
+    BindError, Certificate, Config, Dscp, DtlsConfig, Endpoint, EndpointBuilder, MultipathMode, Transport,
+};
+use wire::{wire, wire_between};
 
 /// The most datagrams in one call, and that wait in the wire.
 const BATCH: usize = 4;
@@ -60,6 +62,58 @@ async fn messages_pass_a_socket_that_the_application_gives() {
     let (longest, full) = within(exchange([builder.clone(), builder])).await;
     assert_eq!(longest, BATCH, "datagrams in a call");
     assert!(full > 0, "the wire was never full");
+}
+
+/// A path for each given socket: each carries a part of the data.
+#[tokio::test]
+async fn several_sockets_are_several_paths() {
+    let addresses = [
+        ["192.0.2.1:9899", "192.0.2.2:9899"],
+        ["198.51.100.1:9899", "198.51.100.2:9899"],
+    ];
+    let [first, second] = addresses.map(|addresses| wire_between(addresses, 64).0);
+    let ([ours, theirs], [ours_too, theirs_too]) = (first, second);
+    let server = theirs.own;
+    let mut config = Config::default();
+    config.multipath.mode = MultipathMode::Cmt;
+    let builder = Endpoint::builder().config(config);
+    let listener = builder.clone().bind_sockets([theirs, theirs_too]).unwrap();
+    let client = builder.bind_sockets([ours, ours_too]).unwrap();
+    listener.listen().unwrap();
+    let work = async {
+        let (association, accepted) = tokio::join!(client.connect(server), listener.accept());
+        let (association, accepted) = (association.unwrap(), accepted.unwrap());
+        let uses_both = || {
+            association
+                .paths()
+                .iter()
+                .filter(|path| path.data_bytes_sent > 0)
+                .count()
+                == 2
+        };
+        while !uses_both() {
+            association.send(0, vec![7_u8; 100_000]).await.unwrap();
+            assert_eq!(
+                accepted.recv().await.unwrap().unwrap().into_bytes().len(),
+                100_000
+            );
+        }
+        association.shutdown().await.unwrap();
+    };
+    within(work).await;
+}
+
+/// A socket is found by its address, and SCTP over UDP has one port.
+#[tokio::test]
+async fn sockets_that_do_not_fit_together_are_refused() {
+    for other in ["192.0.2.1:9899", "192.0.2.3:9900", "0.0.0.0:9899"] {
+        let ([first, _], _) = wire(BATCH);
+        let ([second, _], _) = wire_between([other, "192.0.2.2:9899"], BATCH);
+        let refused = Endpoint::builder().bind_sockets([first, second]);
+        assert!(matches!(refused, Err(BindError::GivenSockets(named)) if named.to_string() == other));
+    }
+    let none = Endpoint::builder().bind_sockets(Vec::<tokio::net::UdpSocket>::new());
+    assert!(matches!(none, Err(BindError::Resolve(_))));
 }
 
 /// The link in front of the socket makes batches of its own.

@@ -232,6 +232,32 @@ fn fingerprints_accept_one_certificate() {
 }
 
 #[test]
+fn certificates_of_every_usual_kind() {
+    let kinds = [
+        ALICE,
+        (
+            include_str!("certificates/rsa.pem"),
+            include_str!("certificates/rsa.key"),
+        ),
+        (
+            include_str!("certificates/p384.pem"),
+            include_str!("certificates/p384.key"),
+        ),
+        (
+            include_str!("certificates/ed25519.pem"),
+            include_str!("certificates/ed25519.key"),
+        ),
+    ];
+    let fingerprints = || kinds.map(|kind| certified(kind).fingerprint().unwrap());
+    let trusting = |own| TlsSettings::new(&certified(own), &Trust::fingerprints(fingerprints())).unwrap();
+    for client in kinds {
+        for server in kinds {
+            assert!(agree(&pair(&trusting(client), &trusting(server))));
+        }
+    }
+}
+
+#[test]
 fn public_keys_without_certificates() {
     let [alice, bob, mallory] = [0; 3].map(|_| SecretKey::generate().unwrap());
     let settings = |own: &SecretKey, peer: &SecretKey| {

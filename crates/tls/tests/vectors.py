@@ -13,7 +13,7 @@ import struct
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -134,7 +134,7 @@ def export_vectors():
 
 
 def certificates(folder):
-    """A certificate authority, certificates of two hosts, one that has expired, one of another authority."""
+    """A certificate authority, certificates of two hosts, one that has expired, one of another authority, and one of each other kind."""
     year = lambda number: datetime.datetime(number, 1, 1)
 
     def name(text):
@@ -156,7 +156,8 @@ def certificates(folder):
             builder = builder.add_extension(x509.SubjectAlternativeName(general), critical=False)
             usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
             builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-        return builder.sign(issuer_key, hashes.SHA256())
+        hash_of_signature = None if isinstance(issuer_key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
+        return builder.sign(issuer_key, hash_of_signature)
 
     def write(file, certificate, key=None):
         with open(os.path.join(folder, f"{file}.pem"), "wb") as out:
@@ -183,6 +184,12 @@ def certificates(folder):
         key = new_key()
         names = ["bob.example", "127.0.0.1"] if file == "bob" else [f"{file}.example"]
         write(file, issue(file, key, by, by_key, when, names), key)
+    for file, key in (
+        ("rsa", rsa.generate_private_key(65537, 2048)),
+        ("p384", ec.generate_private_key(ec.SECP384R1())),
+        ("ed25519", ed25519.Ed25519PrivateKey.generate()),
+    ):
+        write(file, issue(file, key, file, key, dates, [f"{file}.example"]), key)
 
 
 if __name__ == "__main__":

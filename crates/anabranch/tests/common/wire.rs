@@ -42,9 +42,14 @@ pub struct Calls {
 
 /// The two ends of a wire.
 pub fn wire(batch: usize) -> ([Wire; 2], Arc<Calls>) {
+    wire_between(["192.0.2.1:9899", "192.0.2.2:9899"], batch)
+}
+
+/// The two ends of a wire between these addresses.
+pub fn wire_between(addresses: [&str; 2], batch: usize) -> ([Wire; 2], Arc<Calls>) {
     let ways: [Arc<Way>; 2] = Default::default();
     let calls = Arc::<Calls>::default();
-    let addresses = ["192.0.2.1:9899", "192.0.2.2:9899"].map(|text| text.parse().unwrap());
+    let addresses = addresses.map(|text| text.parse().unwrap());
     let end = |side: usize| Wire {
         own: addresses[side],
         peer: addresses[1 - side],
