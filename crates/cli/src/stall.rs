@@ -8,7 +8,8 @@ use anabranch::Association;
 
 use crate::units;
 
-/// How long a peer may make no progress, also in a shutdown: T5-shutdown-guard of RFC 9260 §9.2, 5 · `RTO.Max`.
+/// How long a peer may make no progress. In a shutdown, it is the command's T5-shutdown-guard: 5 · `RTO.Max`, as RFC 9260 §9.2 recommends, in
+/// place of the library's 5 s.
 pub(crate) const LIMIT: Duration = Duration::from_secs(300);
 /// Bytes that a peer must acknowledge within the limit, unless fewer remain: a slow transfer continues, but a transfer of one byte per
 /// minute ends.
