@@ -1,4 +1,4 @@
-# An image of the command. `podman build --file packaging/Containerfile --tag anabranch .` from the root of the repository builds it.
+# An image of the command. `docker build --tag anabranch .` or `podman build --tag anabranch .` in the root of the repository builds it.
 # Not run yet: no machine of the project has podman or docker.
 FROM docker.io/library/rust:1.89-bookworm AS build
 # For the cryptographic library aws-lc.
