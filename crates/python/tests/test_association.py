@@ -183,7 +183,7 @@ async def test_streams_have_messages_of_their_own() -> None:
     async with pair() as (client, server):
         first, second = server.stream(1), server.stream(2)
         waiting = asyncio.create_task(second.recv())
-        await client.stream(2, lifetime=30.0, priority=1).send("second")
+        await client.stream(2, lifetime=10, priority=1).send("second")
         message = await waiting
         assert message is not None and message.data == b"second"
         await client.stream(1).send("first")
@@ -517,7 +517,7 @@ async def test_each_path_has_its_own_link_and_one_is_cut() -> None:
                     assert path.srtt is not None and path.local is not None
                     assert path.srtt > (0.11 if path.local.startswith("127.0.5.2") else 0.019)
                 endpoint.set_link("loss=100%", "127.0.5.1")
-                stream = client.stream(1, deadline=30.0)
+                stream = client.stream(1, deadline=timedelta(seconds=30))
                 assert [await stream.deliver("x") for _ in range(3)] == ["acknowledged"] * 3
                 assert any(path.state != "active" for path in client.paths())
 
@@ -674,9 +674,15 @@ async def test_times_name_their_unit() -> None:
     async with await anabranch.bind("127.0.0.1:0", settings=settings, linger=timedelta(0)):
         pass
     async with pair() as (client, _):
-        with pytest.raises(anabranch.SettingError, match="lifetime cannot be 150"):
-            await client.send(0, "x", lifetime=150)
-        await client.send(0, "x", lifetime=timedelta(seconds=150))
+        for name in ("deadline", "lifetime"):
+            ways_out = r"50 ms are 0.05 or timedelta\(milliseconds=50\), 50 s are timedelta\(seconds=50\)"
+            for wrong in (50, 50.0, 10.5):
+                with pytest.raises(anabranch.SettingError, match=f"{name} cannot be {wrong}: a number is in seconds, at most 10; "):
+                    await client.send(0, "x", **cast(Any, {name: wrong}))
+            with pytest.raises(anabranch.SettingError, match=ways_out):
+                client.stream(0, **cast(Any, {name: 50}))
+            for right in (10, timedelta(seconds=50)):
+                await client.send(0, "x", **cast(Any, {name: right}))
 
 
 async def test_a_closed_endpoint_accepts_nothing() -> None:

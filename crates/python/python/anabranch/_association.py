@@ -175,9 +175,9 @@ class Association(Incoming[Message]):
 
         If the task is cancelled, the message was not accepted. At most one of the first four options may be given:
 
-        deadline: the time, in seconds or as a `timedelta`, longer than 0, after which the message is of no use to the peer. The association
-            decides how often it is sent so that 99.9 % of such messages arrive in time, and when it is abandoned.
-        lifetime: the time, in seconds or as a `timedelta`, after which the message is neither sent nor retransmitted.
+        deadline: the time, in seconds (at most 10) or as a `timedelta` (at most 60 s), after which the message is of no use to the peer. Longer
+            than 0. The association decides how often it is sent so that 99.9 % of such messages arrive in time, and when it is abandoned.
+        lifetime: the time, in seconds (at most 10) or as a `timedelta`, after which the message is neither sent nor retransmitted.
         retransmissions: how often each chunk of the message may be retransmitted.
         buffer_priority: if the send buffer is full, the message is abandoned for a message with a lower number (RFC 7496 §3.2).
         ordered: False delivers the message as soon as it arrives, whatever was sent before. The default is True without a deadline, and False

@@ -11,19 +11,19 @@ from anabranch._errors import SettingError
 #: A time: seconds, or a `timedelta`.
 Time = float | timedelta
 
-#: The longest times, in seconds, that are accepted as a number. A larger number is probably one of milliseconds; a `timedelta` of any length
-#: is accepted, because it names its unit.
+#: The longest times, in seconds, that are accepted as a number. A larger number is probably one of milliseconds. A `timedelta` names its unit,
+#: and may therefore be longer. Where minutes are usual, the limit is an hour or more.
 LONGEST = {
     "connect_timeout": 3600,
-    "deadline": 60,
+    "deadline": 10,
     "heartbeat_interval": 3600,
     "idle_timeout": 86_400,
-    "lifetime": 60,
+    "lifetime": 10,
     "linger": 60,
     "low_priority_delay": 1,
-    "rto_initial": 60,
-    "rto_max": 600,
-    "rto_min": 60,
+    "rto_initial": 10,
+    "rto_max": 120,
+    "rto_min": 10,
     "sack_delay": 0.5,
     "shutdown_guard": 3600,
 }

@@ -117,7 +117,7 @@ class PeerConnection(Incoming["DataChannel"]):
         """Opens a channel, as soon as the connection is set up, and waits until the peer confirms it.
 
         ordered: whether messages arrive in the order in which they were sent.
-        lifetime: the time, in seconds or as a `timedelta`, after which a message is neither sent nor retransmitted.
+        lifetime: the time, in seconds (at most 10) or as a `timedelta`, after which a message is neither sent nor retransmitted.
         retransmissions: how often each chunk of a message may be retransmitted. Only one of both may be given.
         priority: channels of a higher priority are served first: 128 (below normal), 256 (normal), 512 (high), 1,024 (extra high).
         negotiated: the number of a channel that both peers open without a message about it.
