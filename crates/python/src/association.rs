@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use anabranch::{
-    Association as RustAssociation, Bytes, Delivery, PathId, PeerIdentity, ResetDirection, SendOptions,
-    StreamHandle, StreamSelection,
+    Association as RustAssociation, Bytes, Delivery, Event, MessageId, PathId, PeerIdentity, ResetDirection,
+    SendOptions, StreamHandle, StreamSelection,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyByteArrayMethods, PyBytes, PyDict, PyString};
@@ -97,18 +97,25 @@ fn options(options: Option<&Options>) -> SendOptions {
 }
 
 /// The answer of `send`: the number of the message.
-fn number(py: Python<'_>, id: anabranch::MessageId) -> PyResult<Py<PyAny>> {
+fn number(py: Python<'_>, id: MessageId) -> PyResult<Py<PyAny>> {
     Ok(id.0.into_pyobject(py)?.into_any().unbind())
 }
 
-/// The fate of a message.
-fn delivery(py: Python<'_>, delivery: Delivery) -> PyResult<Py<PyAny>> {
-    let name = match delivery {
-        Delivery::Acknowledged => "acknowledged",
-        Delivery::Abandoned { .. } => "abandoned",
-        _ => "failed",
+/// The fields of `anabranch.Delivery`.
+fn delivery(py: Python<'_>, (delivery, id): (Delivery, MessageId)) -> PyResult<Py<PyAny>> {
+    let (outcome, sent) = match delivery {
+        Delivery::Acknowledged => ("acknowledged", true),
+        Delivery::Abandoned { sent } => ("abandoned", sent),
+        Delivery::Failed { sent } => ("failed", sent),
+        _ => ("failed", true),
     };
-    Ok(name.into_pyobject(py)?.into_any().unbind())
+    Ok((outcome, sent, id.0).into_pyobject(py)?.into_any().unbind())
+}
+
+/// The name of an event's class and its fields, or `None` at the end.
+fn event(py: Python<'_>, event: Option<Event>) -> PyResult<Py<PyAny>> {
+    let named = event.map(|event| facts::event(py, &event)).transpose()?;
+    Ok(named.into_pyobject(py)?.into_any().unbind())
 }
 
 /// An association.
@@ -158,13 +165,7 @@ impl Association {
     fn next_event(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let association = self.association.get()?.clone();
         let next = async move { Ok::<_, Failure>(association.next_event().await) };
-        begin(py, next, |py, event| match event {
-            Some(event) => {
-                let named = facts::event(py, &event)?;
-                Ok(named.into_pyobject(py)?.into_any().unbind())
-            }
-            None => Ok(py.None()),
-        })
+        begin(py, next, event)
     }
 
     fn drained(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -326,14 +327,15 @@ impl Stream {
         begin(py, async move { handle.send(message).await }, number)
     }
 
-    /// Sends a message and waits for its fate.
+    /// Sends a message and waits for its outcome.
     fn deliver(&self, py: Python<'_>, message: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let (handle, message) = (self.handle.get()?.clone(), data(message)?);
-        let fate = async move {
+        let delivered = async move {
             let receipt = handle.send_with_receipt(message).await?;
-            Ok::<_, anabranch::SendError>(receipt.delivered().await)
+            let id = receipt.message();
+            Ok::<_, anabranch::SendError>((receipt.delivered().await, id))
         };
-        begin(py, fate, delivery)
+        begin(py, delivered, delivery)
     }
 
     fn try_send(&self, message: &Bound<'_, PyAny>) -> PyResult<u64> {

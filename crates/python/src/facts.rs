@@ -211,6 +211,10 @@ pub(crate) fn event<'py>(py: Python<'py>, event: &Event) -> PyResult<Named<'py>>
             fields.set_item("bytes", bytes)?;
             "Stalled"
         }
+        Event::Missed(count) => {
+            fields.set_item("count", count)?;
+            "Missed"
+        }
         Event::Reconfiguration(ReconfigurationEvent::StreamsAdded {
             outbound_streams,
             inbound_streams,

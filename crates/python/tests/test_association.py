@@ -173,7 +173,7 @@ async def test_an_exception_in_the_block_of_an_endpoint_aborts_its_associations(
                 assert server is not None
                 waiting = await peers.connect(endpoint.local_address)
                 # The endpoint has acknowledged data, so that this association waits to be accepted.
-                assert await waiting.stream(0).deliver("x") == "acknowledged"
+                assert (await waiting.deliver(0, "x")).outcome == "acknowledged"
                 raise KeyError("odd")
         for association in (accepted, waiting):
             assert await association.closed() == 'the peer aborted it ("KeyError")'
@@ -199,12 +199,26 @@ async def test_streams_have_messages_of_their_own() -> None:
         await client.stream(9).buffered_amount_low()
 
 
-async def test_a_stream_tells_the_fate_of_a_message() -> None:
+async def test_a_message_has_an_outcome() -> None:
     async with pair() as (client, server):
-        assert await client.stream(1).deliver("hello") == "acknowledged"
-        assert await client.stream(1, lifetime=0).deliver("late") == "abandoned"
-        message = await server.recv()
-        assert message is not None and message.data == b"hello"
+        assert await client.deliver(1, "first", ppid=7) == anabranch.Delivery("acknowledged", sent=True, message=0)
+        assert await client.stream(1).deliver("second") == anabranch.Delivery("acknowledged", sent=True, message=1)
+        for received in [await server.recv(), await server.recv()]:
+            assert received is not None and (received.data, received.ppid) in [(b"first", 7), (b"second", 0)]
+        assert await client.deliver(1, "late", lifetime=0) == anabranch.Delivery("abandoned", sent=False, message=2)
+        assert await client.stream(1, lifetime=0).deliver("late") == anabranch.Delivery("abandoned", sent=False, message=3)
+    async with await anabranch.listen("127.0.0.1:0") as endpoint:
+        client = await anabranch.connect(endpoint.local_address, link="delay=1ms")
+        client.endpoint.set_link("loss=100%")
+        delivering = asyncio.create_task(client.deliver(1, "lost"))
+        while not client.stats().outstanding_bytes:
+            await asyncio.sleep(0.01)
+        # The peer gets the ABORT, so that the server need not wait for an end without it.
+        client.endpoint.set_link("delay=1ms")
+        client.abort()
+        assert await delivering == anabranch.Delivery("failed", sent=True, message=0)
+        with pytest.raises(anabranch.ClosedError):
+            await client.deliver(1, "after the end")
 
 
 async def _first(stream: anabranch.Stream) -> AsyncIterator[anabranch.Message]:
@@ -373,6 +387,18 @@ async def test_expired_messages_are_reported() -> None:
         assert server.close_reason is None or "aborted" in server.close_reason
 
 
+async def test_the_association_says_how_many_events_it_dropped() -> None:
+    async with pair() as (client, _):
+        for _ in range(16_384 + 100):
+            await client.send(1, "late", lifetime=0)
+        await client.drained()
+        events = []
+        while (event := await client.next_event()) != anabranch.Abandoned(16_384 + 99, 1, 0, sent=False):
+            events.append(event)
+        assert isinstance(events[0], anabranch.Missed) and events[0].count >= 100
+        assert not any(isinstance(event, anabranch.Missed) for event in events[1:])
+
+
 async def test_statistics_are_typed_objects() -> None:
     async with pair() as (client, server):
         await client.send(0, bytes(10_000))
@@ -518,7 +544,7 @@ async def test_each_path_has_its_own_link_and_one_is_cut() -> None:
                     assert path.srtt > (0.11 if path.local.startswith("127.0.5.2") else 0.019)
                 endpoint.set_link("loss=100%", "127.0.5.1")
                 stream = client.stream(1, deadline=timedelta(seconds=30))
-                assert [await stream.deliver("x") for _ in range(3)] == ["acknowledged"] * 3
+                assert [(await stream.deliver("x")).outcome for _ in range(3)] == ["acknowledged"] * 3
                 assert any(path.state != "active" for path in client.paths())
 
 
@@ -608,7 +634,7 @@ async def test_every_path_is_encrypted_with_keys(tmp_path: Path) -> None:
             assert peer is not None and peer.peer_key == public["client"]
             assert association.peer_key == public["server"] and association.peer_fingerprint is None
             assert association.stats().extensions.protection and len(association.paths()) > 1
-            assert await association.stream(0).deliver("x" * 100_000) == "acknowledged"
+            assert (await association.deliver(0, "x" * 100_000)).outcome == "acknowledged"
             message = await peer.recv()
             assert message is not None and len(message.data) == 100_000
         assert server.failed_handshakes == 0

@@ -57,6 +57,7 @@ from anabranch._events import (
     LocalAddressMayShare,
     LocalAddressRefused,
     LocalAddressRemoved,
+    Missed,
     OtherEvent,
     PathChanged,
     PeerAddressAdded,
@@ -73,6 +74,7 @@ from anabranch._keys import generate_key
 from anabranch._native import Certificate, Keys, Message
 from anabranch._settings import Settings
 from anabranch._stats import AssociationStats, Counters, Extensions, PathStats, StreamStats
+from anabranch._types import Delivery
 
 __all__ = [
     "DEFAULT_SCTP_PORT",
@@ -91,6 +93,7 @@ __all__ = [
     "ConnectTimeoutError",
     "Counters",
     "Data",
+    "Delivery",
     "Endpoint",
     "Error",
     "Event",
@@ -105,6 +108,7 @@ __all__ = [
     "LocalAddressRefused",
     "LocalAddressRemoved",
     "Message",
+    "Missed",
     "OtherEvent",
     "PathChanged",
     "PathError",

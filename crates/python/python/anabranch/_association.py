@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 from weakref import WeakSet
 
 from anabranch import _native
 from anabranch._addresses import DEFAULT_UDP_PORT, host, same_port, texts, whole
 from anabranch._errors import Error, SettingError
-from anabranch._events import EVENTS, Event
+from anabranch._events import Event, made
 from anabranch._incoming import Incoming
 from anabranch._loop import fair, finish
 from anabranch._native import Certificate, Keys, Message
@@ -19,6 +19,9 @@ from anabranch._settings import Settings
 from anabranch._stats import AssociationStats, PathStats, StreamStats
 from anabranch._times import Time, seconds
 from anabranch._types import Delivery
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: What `send` accepts. Text is sent as UTF-8.
 Data = bytes | bytearray | memoryview | str
@@ -32,6 +35,21 @@ def _reason(exception: BaseException) -> str:
     if isinstance(exception, (asyncio.CancelledError, KeyboardInterrupt)):
         return "the program was interrupted"
     return type(exception).__name__
+
+
+class SendOptions(TypedDict, total=False):
+    """The options of a message: `Association.send` has their meanings."""
+
+    ordered: bool | None
+    deadline: Time | None
+    lifetime: Time | None
+    retransmissions: int | None
+    buffer_priority: int | None
+    ppid: int
+    context: int
+    immediate: bool
+    path: int | None
+    early_copies: int
 
 
 def _options(
@@ -92,14 +110,14 @@ class Stream(Incoming[Message]):
         return await finish(self._native.send(message))
 
     async def deliver(self, message: Data) -> Delivery:
-        """Sends a message with the options of the handle, and waits for its fate.
+        """Sends a message with the options of the handle, and waits for its outcome: `acknowledged`, `abandoned` or `failed`.
 
-        `acknowledged`: the peer has the whole message, perhaps late. `abandoned`: its deadline, lifetime or limit of retransmissions has passed;
-        it may have arrived all the same. `failed`: the association ended before. Raises `ClosedError` if the association has ended, or is
-        shutting down, when it is called. If the task is cancelled, the message may have been accepted.
+        To send further messages at the same time, call it in a task (`asyncio.create_task`). A reliable message to a peer that does not
+        answer waits until the association ends. Raises `ClosedError` if the association has ended, or is shutting down, when it is called.
+        If the task is cancelled, the message may have been accepted.
         """
         await fair()
-        return await finish(self._native.deliver(message))
+        return Delivery(*await finish(self._native.deliver(message)))
 
     def try_send(self, message: Data) -> int:
         """Sends a message without waiting. Raises `BufferFullError` if the stream has no room."""
@@ -206,7 +224,11 @@ class Association(Incoming[Message]):
         )
         return await finish(self._native.send(stream, message, options))
 
-    def try_send(self, stream: int, message: Data, **options: Any) -> int:
+    async def deliver(self, stream: int, message: Data, **options: Unpack[SendOptions]) -> Delivery:
+        """Sends a message with the options of `send`, and waits for its outcome, as `Stream.deliver`."""
+        return await Stream(self._native.stream(stream, _options(**options)), self).deliver(message)
+
+    def try_send(self, stream: int, message: Data, **options: Unpack[SendOptions]) -> int:
         """Sends a message without waiting, with the options of `send`. Raises `BufferFullError` if the stream has no room."""
         return self._native.try_send(stream, message, _options(**options) if options else None)
 
@@ -254,11 +276,7 @@ class Association(Incoming[Message]):
 
     async def next_event(self) -> Event | None:
         """The next event, or `None` when the association has ended and all events are read."""
-        named = await finish(self._native.next_event())
-        if named is None:
-            return None
-        name, fields = named
-        return EVENTS[name](**fields)
+        return made(await finish(self._native.next_event()))
 
     async def events(self) -> AsyncIterator[Event]:
         """All events until the end of the association."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from anabranch._documented import documented
 from anabranch._types import PathState
@@ -188,6 +189,15 @@ class Stalled(Event):
 
 @documented
 @dataclass(frozen=True)
+class Missed(Event):
+    """The association dropped the oldest events here, because the program did not read them. It keeps the newest 16,384."""
+
+    count: int
+    """The number of dropped events."""
+
+
+@documented
+@dataclass(frozen=True)
 class OtherEvent(Event):
     """An event without a class of its own."""
 
@@ -216,6 +226,15 @@ EVENTS: dict[str, type[Event]] = {
         Restarted,
         IdleTimeout,
         Stalled,
+        Missed,
         OtherEvent,
     )
 }
+
+
+def made(named: tuple[str, dict[str, Any]] | None) -> Event | None:
+    """The event of a name and its fields, from the native part."""
+    if named is None:
+        return None
+    name, fields = named
+    return EVENTS[name](**fields)
