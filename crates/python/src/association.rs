@@ -349,6 +349,13 @@ impl Stream {
         begin(py, async move { handle.recv().await }, message)
     }
 
+    /// The name of the next event's class and its fields, or `None` at the end.
+    fn next_event(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let handle = self.handle.get()?.clone();
+        let next = async move { Ok::<_, Failure>(handle.next_event().await) };
+        begin(py, next, event)
+    }
+
     fn buffered_amount(&self) -> PyResult<usize> {
         Ok(self.handle.get()?.buffered_amount())
     }

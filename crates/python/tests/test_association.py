@@ -399,6 +399,38 @@ async def test_the_association_says_how_many_events_it_dropped() -> None:
         assert not any(isinstance(event, anabranch.Missed) for event in events[1:])
 
 
+async def test_a_stream_has_the_events_of_its_messages() -> None:
+    async with pair() as (client, _):
+        stream = client.stream(1, lifetime=0)
+        assert (await stream.deliver("before the first call")).outcome == "abandoned"
+        assert await stream.next_event() == anabranch.Abandoned(0, 1, 0, sent=False)
+        await client.send(2, "of another stream", lifetime=0, context=5)
+        await client.send(1, "of this stream", lifetime=0, context=6)
+        async for event in stream.events():
+            assert event == anabranch.Abandoned(2, 1, 6, sent=False)
+            break
+        async for event in client.events():
+            if isinstance(event, anabranch.Abandoned):
+                assert (event.stream, event.context) == (2, 5)
+                break
+        # A call that is cancelled takes no event.
+        waiting = asyncio.create_task(stream.next_event())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await client.send(1, "after it", lifetime=0)
+        assert await stream.next_event() == anabranch.Abandoned(3, 1, 0, sent=False)
+        # Without a handle that reads them, the association has the events.
+        del stream, waiting
+        gc.collect()
+        await client.send(1, "for the association", lifetime=0, context=7)
+        async for event in client.events():
+            if isinstance(event, anabranch.Abandoned):
+                assert (event.stream, event.context) == (1, 7)
+                break
+        client.abort()
+        assert [event async for event in client.stream(1).events()] == []
+
+
 async def test_statistics_are_typed_objects() -> None:
     async with pair() as (client, server):
         await client.send(0, bytes(10_000))

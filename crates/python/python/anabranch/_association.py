@@ -134,6 +134,20 @@ class Stream(Incoming[Message]):
 
     _next = recv
 
+    async def next_event(self) -> Event | None:
+        """The next event of a message of this stream: `Abandoned`, `Undelivered` or `Missed`. `None` when the association has ended and all events
+        are read.
+
+        From the first call on, the events of the stream come to this handle and no longer to `Association.events`, also those that wait already.
+        They come to the association again when the handle is freed. If the task is cancelled, no event is lost.
+        """
+        return made(await finish(self._native.next_event()))
+
+    async def events(self) -> AsyncIterator[Event]:
+        """The events of the messages of this stream, as `next_event`, until the end of the association."""
+        while (event := await self.next_event()) is not None:
+            yield event
+
     @property
     def buffered_amount(self) -> int:
         """The bytes that were given to `send` and have not left yet."""
@@ -279,7 +293,7 @@ class Association(Incoming[Message]):
         return made(await finish(self._native.next_event()))
 
     async def events(self) -> AsyncIterator[Event]:
-        """All events until the end of the association."""
+        """All events until the end of the association, without those that a `Stream` reads."""
         while (event := await self.next_event()) is not None:
             yield event
 
