@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anabranch::controller::{BbrConfig, CongestionControl};
 use anabranch::{
-    Config, CoupledControl, DynamicAddressConfig, Failover, MultipathMode, PathId, Ppid, RecoveryRules,
-    Reliability, SchedulerKind, SendOptions,
+    Config, CoupledControl, Dscp, DynamicAddressConfig, Failover, MultipathMode, PathId, PathPair, Ppid,
+    RecoveryRules, Reliability, SchedulerKind, SendOptions,
 };
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
@@ -191,6 +191,14 @@ fn set(config: &mut Config, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()
             let parsed = addresses.iter().map(|text| address(text));
             config.local_addresses = parsed.collect::<Result<_, _>>()?;
         }
+        "path_pairs" => {
+            let pairs: Vec<(String, String)> = value.extract()?;
+            let parsed = pairs.iter().map(|(local, remote)| {
+                let (local, remote) = (address(local)?, address(remote)?);
+                Ok::<_, Failure>(PathPair { local, remote })
+            });
+            config.path_pairs = parsed.collect::<Result<_, _>>()?;
+        }
         "dynamic_addresses" => {
             let offers: bool = value.extract()?;
             config.dynamic_addresses = offers.then(DynamicAddressConfig::default);
@@ -250,6 +258,11 @@ fn set(config: &mut Config, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()
         "interleaving" => config.interleaving.offer = value.extract()?,
         "reconfiguration" => config.reconfiguration.offer = value.extract()?,
         "ecn" => config.ecn = value.extract()?,
+        "dscp" => {
+            // A number or a name.
+            let parsed = value.str()?.to_str()?.parse::<Dscp>();
+            config.dscp = parsed.map_err(|error| Failure::new("SettingError", format!("dscp: {error}")))?;
+        }
         "path_mtu" => config.path_mtu = value.extract()?,
         "path_mtu_limit" => config.path_mtu_limit = value.extract()?,
         "sack_delay" => config.sack.delay = time()?,

@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import math
 import re
+import socket
 import time
 import weakref
 from collections.abc import AsyncIterator
@@ -465,6 +466,42 @@ async def test_several_paths() -> None:
                 if isinstance(event, anabranch.PathChanged) and event.state == "active":
                     break
             assert len(association.stats().paths) > 1
+
+
+async def test_path_pairs_choose_the_local_address_of_each_path() -> None:
+    # The pairs cross: without them, the addresses that share most leading bits are a path.
+    pairs = [("127.0.0.6", "127.0.0.1"), ("127.0.0.3", "127.0.0.5")]
+    settings = anabranch.Settings(path_pairs=pairs)
+    async with await anabranch.bind("127.0.0.1:0", "127.0.0.5:0") as server:
+        server.listen()
+        for chosen, expected in ((settings, pairs), (None, [("127.0.0.3", "127.0.0.1"), ("127.0.0.6", "127.0.0.5")])):
+            async with await anabranch.bind("127.0.0.3:0", "127.0.0.6:0", settings=chosen) as client:
+                async with await client.connect(server.local_address) as association:
+                    paths = association.paths()
+                    assert sorted((path.local, host(path.remote)) for path in paths) == sorted(expected)
+        with pytest.raises(anabranch.SettingError, match="path_pairs.* must begin with one of local_addresses"):
+            await anabranch.bind("127.0.0.7:0", "127.0.0.8:0", settings=settings)
+    with pytest.raises(anabranch.SettingError, match='"eth0" is not an IP address'):
+        await anabranch.bind("127.0.0.1:0", settings=anabranch.Settings(path_pairs=[("eth0", "127.0.0.2")]))
+
+
+@pytest.mark.parametrize(("dscp", "number"), [("AF41", 34), (46, 46)])
+async def test_packets_have_the_codepoint(dscp: int | str, number: int) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+        peer.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
+        peer.bind(("127.0.0.1", 0))
+        peer.setblocking(False)
+        async with await anabranch.bind("127.0.0.1:0", settings=anabranch.Settings(dscp=dscp)) as endpoint:
+            connecting = asyncio.create_task(endpoint.connect("{}:{}".format(*peer.getsockname())))
+            arrived = asyncio.Event()
+            asyncio.get_running_loop().add_reader(peer, arrived.set)
+            await arrived.wait()
+            asyncio.get_running_loop().remove_reader(peer)
+            _, ((_, _, service), *_), _, _ = peer.recvmsg(2000, 100)
+            assert service[0] >> 2 == number
+            connecting.cancel()
+    with pytest.raises(anabranch.SettingError, match='dscp: "AF44" is not a DSCP: give a number from 0 to 63 or a name'):
+        await anabranch.bind("127.0.0.1:0", settings=anabranch.Settings(dscp="AF44"))
 
 
 async def test_paths_are_added_and_removed() -> None:

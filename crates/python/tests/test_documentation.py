@@ -83,7 +83,7 @@ def value(text: str) -> Any:
 
 
 def test_the_documented_defaults_are_those_of_the_library() -> None:
-    without = {"initial_window", "low_priority_delay", "local_addresses", "selective_forward_tsn"}
+    without = {"initial_window", "low_priority_delay", "local_addresses", "path_pairs", "selective_forward_tsn"}
     documented = {name: re.findall(r"[Dd]efault `([^`]+)`", text) for name, text in SETTINGS.items()}
     assert {name for name, found in documented.items() if not found} == without
     for name, found in documented.items():
@@ -105,7 +105,7 @@ async def is_accepted(name: str, setting: Any) -> bool:
 
 async def test_the_documented_ranges_are_those_of_the_library() -> None:
     ranges = {name: re.findall(r"Range `([^`]+)` to `([^`]+)`", text) for name, text in SETTINGS.items()}
-    assert len([name for name, found in ranges.items() if found]) == 13
+    assert len([name for name, found in ranges.items() if found]) == 14
     for name, found in ranges.items():
         for text in found:
             least, most = map(value, text)
@@ -129,6 +129,8 @@ async def test_the_documented_ranges_are_those_of_the_library() -> None:
         ({"local_addresses": "127.0.0.1"}, "local_addresses cannot be '127.0.0.1': give a list of texts"),
         ({"rto_min": "1s"}, "rto_min cannot be '1s': give a number of seconds, or a timedelta"),
         ({"local_addresses": [5]}, "local_addresses cannot have 5, of the type int: give texts"),
+        ({"path_pairs": ("127.0.0.1", "127.0.0.2")}, "path_pairs cannot have '127.0.0.1': give pairs of a local address and "),
+        ({"path_pairs": [("127.0.0.1", 5)]}, "path_pairs cannot have ('127.0.0.1', 5): give pairs of "),
     ],
 )
 async def test_a_setting_of_a_wrong_type_is_named(settings: dict[str, Any], text: str) -> None:

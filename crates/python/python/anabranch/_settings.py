@@ -62,6 +62,9 @@ class Settings:
     local_addresses: Sequence[str] | None = None
     """The IP addresses that peers learn in the set-up (RFC 9260 §5.1.2). Without this setting they are those of a `bind` with several
     addresses."""
+    path_pairs: Sequence[tuple[str, str]] | None = None
+    """The paths: for each, an IP address of `local_addresses` or of a `bind` with several addresses, and the IP address of the peer that it
+    reaches. If no pair names an address, the endpoint pairs it with the address that shares most leading bits."""
     dynamic_addresses: bool | None = None
     """Whether addresses may be added and removed while an association lasts (RFC 5061). `Association.add_path` needs it at both endpoints.
     Default `False`."""
@@ -108,6 +111,9 @@ class Settings:
     """Whether stream reconfiguration is offered (RFC 6525): streams may be reset and added. Default `True`."""
     ecn: bool | None = None
     """Whether ECN is offered (RFC 3168): queues then mark packets and do not drop them. Default `False`."""
+    dscp: int | str | None = None
+    """The Differentiated Services codepoint (DSCP, RFC 2474) of all packets, by which routers choose a queue: a number, or a name such as `"EF"`,
+    `"AF41"`, `"CS1"` or `"LE"`. Linux only. Range `0` to `63`, default `0`."""
     path_mtu: int | None = None
     """The largest IP packet, in bytes, until path MTU discovery (RFC 8899) or the network reports another size. Range `576` to `65_535`,
     default `1_280`."""
@@ -150,4 +156,13 @@ class Settings:
                 changed[field.name] = seconds(field.name, value) if field.name in LONGEST else value
         if self.local_addresses is not None:
             changed["local_addresses"] = texts("local_addresses", self.local_addresses)
+        if self.path_pairs is not None:
+            changed["path_pairs"] = [_pair(pair) for pair in self.path_pairs]
         return changed
+
+
+def _pair(pair: object) -> tuple[str, str]:
+    match pair:
+        case [str(local), str(remote)]:
+            return local, remote
+    raise TypeError(f"path_pairs cannot have {pair!r}: give pairs of a local address and an address of the peer, both as texts")
