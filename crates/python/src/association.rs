@@ -15,7 +15,12 @@ use crate::operation::{begin, nothing};
 use crate::runtime::Owned;
 use crate::settings::Options;
 
-/// A message from the peer.
+/// A message from the peer: `Association.recv`, `Stream.recv` and the asynchronous iterators of both return messages::
+///
+///     async for message in association:
+///         print(message.stream, message.data.decode())
+///
+/// `data` has bytes, also if the peer sent a text: then they are UTF-8. The sender chose `stream`, `ppid` and `unordered`.
 #[pyclass(frozen, module = "anabranch._native")]
 pub(crate) struct Message {
     /// The user data.

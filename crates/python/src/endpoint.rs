@@ -17,7 +17,13 @@ use crate::operation::{begin, nothing};
 use crate::runtime::Owned;
 use crate::settings::{address, changed};
 
-/// A certificate with its key, for DTLS.
+/// A certificate with its key, for DTLS: the argument `certificate` of `connect`, `listen` and `bind`. Made by `generate` and `from_pem`::
+///
+///     certificate = anabranch.Certificate.generate()
+///     print("give this to the peer:", certificate.fingerprint)
+///     endpoint = await anabranch.listen("0.0.0.0", certificate=certificate, fingerprints=[of_the_peer])
+///
+/// Without `fingerprints`, an endpoint accepts every peer. DTLS encrypts one path; `Keys` encrypt all paths.
 #[pyclass(frozen, module = "anabranch._native")]
 pub(crate) struct Certificate {
     pub(crate) certificate: anabranch::Certificate,
@@ -25,22 +31,26 @@ pub(crate) struct Certificate {
 
 #[pymethods]
 impl Certificate {
+    /// Makes a key and a certificate for it, which it signs itself.
     #[staticmethod]
     fn generate() -> PyResult<Self> {
         let certificate = anabranch::Certificate::generate().map_err(Failure::from)?;
         Ok(Self { certificate })
     }
 
+    /// Reads a certificate and its key from texts in PEM. Raises `CertificateError` if they cannot be read.
     #[staticmethod]
     fn from_pem(certificate: &str, key: &str) -> PyResult<Self> {
         let certificate = anabranch::Certificate::from_pem(certificate, key).map_err(Failure::from)?;
         Ok(Self { certificate })
     }
 
+    /// The certificate and its key as texts in PEM. The key is secret.
     fn to_pem(&self) -> PyResult<(String, String)> {
         Ok(self.certificate.to_pem().map_err(Failure::from)?)
     }
 
+    /// The fingerprint, by which peers know the certificate: an item of their argument `fingerprints`.
     #[getter]
     fn fingerprint(&self) -> String {
         self.certificate.fingerprint().to_string()

@@ -141,15 +141,31 @@ async def test_a_setting_of_a_wrong_type_is_named(settings: dict[str, Any], text
 def test_each_event_of_the_native_part_has_a_class() -> None:
     source = (PACKAGE / "src/facts.rs").read_text(encoding="utf-8")
     functions = source[source.index("pub(crate) fn event<") : source.index("/// The reason of")]
-    fields = {"path", "remote", "state", "outbound_streams", "inbound_streams", "cause", "address", "text", "{event:?}"}
+    fields = {"path", "remote", "state", "outbound_streams", "inbound_streams", "cause", "address", "count", "text", "{event:?}"}
     names = set(re.findall(r'"([^"]+)"', functions)) - fields
     assert names == set(_events.EVENTS)
     assert all(getattr(anabranch, name) is kind for name, kind in _events.EVENTS.items())
 
 
-def test_the_stubs_have_the_texts_of_a_message() -> None:
+@pytest.mark.parametrize("native", [anabranch.Certificate, anabranch.Keys, anabranch.Message])
+def test_the_stubs_have_the_texts_of_native_classes(native: type[Any]) -> None:
     tree = ast.parse((PACKAGE / "python/anabranch/_native.pyi").read_text(encoding="utf-8"))
-    (message,) = (kind for kind in tree.body if isinstance(kind, ast.ClassDef) and kind.name == "Message")
-    texts = {field.name: ast.get_docstring(field) for field in message.body if isinstance(field, ast.FunctionDef)}
-    assert texts == {name: inspect.getdoc(getattr(anabranch.Message, name)) for name in texts}
+    (kind,) = (kind for kind in tree.body if isinstance(kind, ast.ClassDef) and kind.name == native.__name__)
+    assert ast.get_docstring(kind) == inspect.getdoc(native)
+    members = [member for member in kind.body if isinstance(member, ast.FunctionDef) and member.name != "__new__"]
+    texts = {member.name: ast.get_docstring(member) for member in members}
+    assert texts == {name: inspect.getdoc(getattr(native, name)) for name in texts}
     assert all(texts.values())
+
+
+FIRST = [anabranch.Association, anabranch.Certificate, anabranch.Endpoint, anabranch.Keys, anabranch.Message, anabranch.Settings, anabranch.Stream]
+
+
+@pytest.mark.parametrize("kind", FIRST, ids=lambda kind: kind.__name__)
+def test_help_has_an_example_of_each_class_that_a_program_meets_first(kind: type[Any]) -> None:
+    text = inspect.getdoc(kind)
+    assert text is not None
+    example = textwrap.dedent(re.findall(r"::\n\n((?:    .*\n|\n)+)", text)[0])
+    compile(example, kind.__name__, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    for name in re.findall(r"anabranch\.(\w+)", example):
+        assert hasattr(anabranch, name), example

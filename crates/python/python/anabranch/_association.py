@@ -80,9 +80,17 @@ def _options(
 
 
 class Stream(Incoming[Message]):
-    """The handle of one stream of an association, with its own options for the messages that it sends.
+    """The handle of one stream of an association, with its own options for the messages that it sends. Made by `Association.stream` and
+    `Association.accept_stream`::
 
-    From the first call that receives, the messages of the stream come to its handles and no longer to `Association.recv`.
+        positions = association.stream(1, deadline=0.1)
+        await positions.send("at 52.52, 13.41")
+        if (await positions.deliver("at 52.53, 13.42")).outcome == "abandoned":
+            print("the deadline has passed")
+
+    A stream has two directions: the handle sends messages to the peer, and receives those that the peer sends on the stream of the same number.
+    As an asynchronous iterator, it returns the messages of the peer. From the first call that receives, the messages of the stream come to
+    its handles and no longer to `Association.recv`.
     """
 
     __slots__ = ("_association", "_native")
@@ -174,7 +182,17 @@ class Stream(Incoming[Message]):
 
 
 class Association(Incoming[Message]):
-    """An association: a two-way connection with many streams of messages.
+    """An association: a two-way connection with many streams of messages. Made by `connect`, `Endpoint.connect` and `Endpoint.accept`::
+
+        async with await anabranch.connect("192.0.2.1") as association:
+            await association.send(0, "turn left")
+            await association.send(1, "at 52.52, 13.41", deadline=0.1)
+            async for message in association:
+                print(message.stream, message.data)
+
+    Sending: `send` waits for room in the send buffer, `try_send` does not wait, and `deliver` waits for the outcome. `stream` makes a handle with
+    options for all messages of a stream. Receiving: `recv`, or `accept_stream` for a handle of each stream. Observing: `events`, `stats`,
+    `paths` and `close_reason`. The end: `shutdown` and `abort`.
 
     Some tasks can send while others receive. As a context manager, it shuts down gracefully at the end; if the block raises an exception,
     it is aborted. As an asynchronous iterator, it returns the messages of the peer until the association was shut down.
@@ -414,7 +432,14 @@ class Association(Incoming[Message]):
 
 
 class Endpoint(Incoming["Association"]):
-    """UDP sockets that carry any number of associations. Made by `bind` and `listen`.
+    """UDP sockets that carry any number of associations. Made by `bind` and `listen`::
+
+        async with await anabranch.listen("0.0.0.0") as endpoint:
+            async for association in endpoint:
+                tasks.add(asyncio.create_task(serve(association)))
+
+    `listen` accepts associations, and `connect` sets one up. One endpoint can do both. An endpoint with several addresses (`bind`) has several
+    paths to each peer.
 
     As a context manager, it closes at the end; if the block raises an exception, its associations are aborted. As an asynchronous iterator,
     it returns the associations that peers set up.

@@ -58,7 +58,13 @@ class Options:
 
 @final
 class Message:
-    """A message from the peer."""
+    """A message from the peer: `Association.recv`, `Stream.recv` and the asynchronous iterators of both return messages::
+
+        async for message in association:
+            print(message.stream, message.data.decode())
+
+    `data` has bytes, also if the peer sent a text: then they are UTF-8. The sender chose `stream`, `ppid` and `unordered`.
+    """
 
     @property
     def data(self) -> bytes:
@@ -81,16 +87,40 @@ class Message:
 
 @final
 class Certificate:
+    """A certificate with its key, for DTLS: the argument `certificate` of `connect`, `listen` and `bind`. Made by `generate` and `from_pem`::
+
+        certificate = anabranch.Certificate.generate()
+        print("give this to the peer:", certificate.fingerprint)
+        endpoint = await anabranch.listen("0.0.0.0", certificate=certificate, fingerprints=[of_the_peer])
+
+    Without `fingerprints`, an endpoint accepts every peer. DTLS encrypts one path; `Keys` encrypt all paths.
+    """
+
     @staticmethod
-    def generate() -> Certificate: ...
+    def generate() -> Certificate:
+        """Makes a key and a certificate for it, which it signs itself."""
     @staticmethod
-    def from_pem(certificate: str, key: str) -> Certificate: ...
-    def to_pem(self) -> tuple[str, str]: ...
+    def from_pem(certificate: str, key: str) -> Certificate:
+        """Reads a certificate and its key from texts in PEM. Raises `CertificateError` if they cannot be read."""
+    def to_pem(self) -> tuple[str, str]:
+        """The certificate and its key as texts in PEM. The key is secret."""
     @property
-    def fingerprint(self) -> str: ...
+    def fingerprint(self) -> str:
+        """The fingerprint, by which peers know the certificate: an item of their argument `fingerprints`."""
 
 @final
 class Keys:
+    """The private key of an endpoint, and the public keys of the peers that it accepts: the argument `keys` of `connect`, `listen` and `bind`::
+
+        anabranch.generate_key("client.key")
+        association = await anabranch.connect("192.0.2.1", keys=anabranch.Keys("client.key", "server.key.pub"))
+
+    own: the file of the private key, which `generate_key` or `anabranch keygen` wrote.
+    peers: the file of the public keys of the peers, one on each line.
+
+    Raises `CertificateError` if a file cannot be read.
+    """
+
     def __new__(cls, own: str | PathLike[str], peers: str | PathLike[str]) -> Keys: ...
 
 @final

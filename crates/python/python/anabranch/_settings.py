@@ -25,10 +25,14 @@ Scheduler = Literal[
 @documented
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings of an endpoint. `None` means the default, or the value of the preset if there is one.
+    """The settings of an endpoint, for `connect`, `listen` and `bind`::
 
-    A time is a `datetime.timedelta`, or a number of seconds. A number that is too large to be meant in seconds is refused; a `timedelta` is
-    not. The names are those of `anabranch::Config` in Rust. An endpoint that cannot have a setting raises `SettingError` when it is bound.
+        settings = anabranch.Settings(send_buffer=4_000_000, idle_timeout=timedelta(minutes=10))
+        association = await anabranch.connect("192.0.2.1", settings=settings)
+
+    Each field is a keyword. `None` means the default, or the value of the preset if there is one. A time is a `datetime.timedelta`, or a number
+    of seconds. A number that is too large to be meant in seconds is refused; a `timedelta` is not. The names are those of `anabranch::Config` in
+    Rust. An endpoint that cannot have a setting raises `SettingError` when it is bound.
     """
 
     preset: Literal["default", "low_latency", "rfc9260"] | None = None
