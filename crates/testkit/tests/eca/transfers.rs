@@ -1,8 +1,12 @@
 //! Whole transfers: the effect of each setting, and transfers whose paths fail.
 
+use core::time::Duration;
+
 use anabranch_netsim::{LinkConfig, LossModel, Probability};
-use anabranch_proto::{AckRouting, Config, CoupledControl, MultipathMode, PathScheduler, RecoveryRules};
-use anabranch_testkit::{Bulk, Setup, Side, with_buffers};
+use anabranch_proto::{
+    AckRouting, Config, CoupledControl, MultipathMode, PathScheduler, RecoveryRules, SendOptions,
+};
+use anabranch_testkit::{Bulk, Pair, Setup, Side, with_buffers};
 
 use super::fixture::MS;
 use super::lines::reduce_and_restore;
@@ -131,4 +135,31 @@ fn paths_are_cut_and_restored() {
     let mut pair = setup.connect();
     pair.run_for(3000 * MS);
     reduce_and_restore(&mut pair, &[0, 1, 2, 0]);
+}
+
+/// A reliable message with an early copy survives the failure of a path: the copy takes the other path, without waiting for T3-rtx.
+#[test]
+fn an_early_copy_of_a_reliable_message_takes_another_path() {
+    let config = config(|config| config.recovery = RecoveryRules::RACK);
+    let mut pair = Setup::new(4).path(link(10)).path(link(20)).config(config).connect();
+    let longest = |pair: &mut Pair, times: u32, cut: Option<u32>| {
+        let mut longest = Duration::ZERO;
+        for no in 0..times {
+            if cut == Some(no) {
+                pair.cut(0, true);
+            }
+            let options = SendOptions::default().unordered(true).early_copies(1);
+            pair.send_with(Side::A, 0, "alarm", options);
+            let sent = pair.now();
+            while pair.messages(Side::Z).is_empty() {
+                pair.run_ms(1);
+            }
+            longest = longest.max(pair.now().saturating_duration_since(sent));
+            pair.run_ms(100);
+        }
+        longest
+    };
+    assert!(longest(&mut pair, 50, None) < 25 * MS);
+    let cut = longest(&mut pair, 20, Some(10));
+    assert!(cut < 25 * MS, "{cut:?}");
 }

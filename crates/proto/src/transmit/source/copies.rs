@@ -16,6 +16,8 @@ use crate::recovery::ChunkState;
 use crate::time::Timestamp;
 use crate::trace_event::CopyWait;
 
+/// A copy of a message without lifetime is in time if it arrives before a retransmission after the initial RTO would leave (RFC 9260 §16).
+const ENDURES: Duration = Duration::from_secs(1);
 /// The shortest time between two copies that test a path which does not answer.
 const TEST_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -120,12 +122,15 @@ impl Sender {
     /// The path on which a copy is most probably in time. Only acknowledgements that name transmissions (ECA-SCTP) can tell on which path
     /// one was lost; without them, it is the path of the last transmission.
     fn path_of_copy(&self, cx: &mut Cx<'_>, copy: PlannedCopy) -> PathId {
-        let deadline = self.outstanding.identity().and(self.deadline_of(copy.tsn));
-        let Some(deadline) = deadline else {
+        if self.outstanding.identity().is_none() {
             return copy.last;
+        }
+        let fragment = &self.outstanding.chunk(copy.tsn).fragment;
+        let left = match fragment.persistence {
+            Persistence::Until(at) => at.saturating_duration_since(cx.now),
+            _ => ENDURES,
         };
-        let left = deadline.at.saturating_duration_since(cx.now);
-        let (now, bytes) = (cx.now, self.outstanding.chunk(copy.tsn).fragment.wire_len());
+        let (now, bytes) = (cx.now, fragment.wire_len());
         let allowed = cx.paths.active_mut().filter(|path| copy.may_take(path.id));
         let failures = allowed.map(|path| {
             let failure = chance(now, path, bytes).of_copy(left);
