@@ -102,9 +102,9 @@ async def test_early_copies_are_sent(by_handle: bool) -> None:
 
 async def test_a_deadline_is_one_number() -> None:
     async with pair() as (client, server):
-        await client.send(1, "now", deadline=0.1)
-        await client.stream(2, deadline=timedelta(milliseconds=100)).send("soon")
-        await client.send(1, "in order", deadline=1.0, ordered=True)
+        await client.send(1, "now", deadline=5)
+        await client.stream(2, deadline=timedelta(seconds=5)).send("soon")
+        await client.send(1, "in order", deadline=9.0, ordered=True)
         received = [await server.recv() for _ in range(3)]
         assert [message is not None and message.unordered for message in received] == [True, True, False]
         for wrong in ({"lifetime": 1.0}, {"retransmissions": 0}, {"early_copies": 1}):
