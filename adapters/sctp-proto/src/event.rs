@@ -92,12 +92,14 @@ pub enum StreamEvent {
 pub struct ErrorCauseCode(pub u16);
 
 /// Why a stream was not reset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamResetError {
     /// The peer denied it, also when asked again.
+    #[error("the peer denied the reset of the stream")]
     Denied,
     /// The peer does not support stream resets, or answered with another error.
+    #[error("the peer does not support the reset of streams, or answered with an error")]
     Failed,
 }
 

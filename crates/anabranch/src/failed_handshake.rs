@@ -8,7 +8,8 @@ use anabranch_proto::CloseReason;
 use anabranch_tls::ShownIdentity;
 
 /// An association that a peer began and that ended before its packets were encrypted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the handshake with {remote} failed: {reason}")]
 #[non_exhaustive]
 pub struct FailedHandshake {
     /// The address of the peer, whom nothing has proved.

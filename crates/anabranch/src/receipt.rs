@@ -1,11 +1,12 @@
 //! Receipts: what became of one message.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use anabranch_proto::{Event, MessageId};
 use tokio::sync::oneshot;
 
-/// The fate of a message: see [`Receipt::delivered`].
+/// The outcome of a message: see [`Receipt::delivered`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Delivery {
@@ -28,6 +29,18 @@ impl Delivery {
     #[must_use]
     pub fn is_acknowledged(self) -> bool {
         self == Self::Acknowledged
+    }
+}
+
+impl fmt::Display for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Acknowledged => "the peer acknowledged the message",
+            Self::Abandoned { sent: true } => "the message was abandoned after a part of it was sent",
+            Self::Abandoned { sent: false } => "the message was abandoned before any part of it was sent",
+            Self::Failed { sent: true } => "the association ended after a part of the message was sent",
+            Self::Failed { sent: false } => "the association ended before any part of the message was sent",
+        })
     }
 }
 

@@ -72,18 +72,25 @@ pub enum ChannelEvent {
 }
 
 /// The reason why this side refused a channel of the peer (RFC 8832 §6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// There are as many channels as [`ChannelLimits::max_channels`].
+    #[error("there are as many channels as the limits of this side allow")]
     TooMany,
     /// The labels and protocols of all channels are longer than 1 MiB.
+    #[error("the labels and protocols of all channels are longer than 1 MiB")]
     LongTexts,
     /// The number is in use, belongs to this side, or is beyond the streams to the peer.
+    #[error(
+        "the number of the channel is in use, belongs to this side, or is beyond the streams to the peer"
+    )]
     Number,
     /// The announcement is malformed.
+    #[error("the peer's DATA_CHANNEL_OPEN is malformed")]
     Malformed,
     /// Messages arrived, and within 10 s neither the peer announced the channel nor the application opened it.
+    #[error("messages arrived, and within 10 s neither side opened the channel")]
     NotOpened,
 }
 

@@ -17,7 +17,8 @@ const PAUSE: Duration = Duration::from_secs(60);
 const MOST: usize = 64;
 
 /// A target that did not accept a connection, or where no program receives datagrams.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("target {target}/{protocol}{} does not accept: {error}", if *is_remote { " of the peer" } else { "" })]
 #[non_exhaustive]
 pub struct TargetFailure {
     /// The protocol of the rule.

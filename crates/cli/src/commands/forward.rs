@@ -297,9 +297,7 @@ fn tell_failure(messages: &Messages, client: Option<SocketAddr>, rule: &str, fai
             "target {target}/{protocol} of the server: {error}; the server's lines say more: start its program there, or correct \
              {rule}{protocol}"
         ),
-        false => format!(
-            "{of}target {target}/{protocol} does not accept: {error}; start its program, or correct the client's {rule}{protocol}"
-        ),
+        false => format!("{of}{failure}; start its program, or correct the client's {rule}{protocol}"),
     };
     messages.fact(
         text,
