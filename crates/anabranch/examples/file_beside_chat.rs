@@ -39,7 +39,6 @@ async fn main() -> Result<()> {
     let client = Endpoint::builder()
         .config(config)
         .link("rate=4mbit,delay=20ms,queue=64kib".parse()?, 1)
-        .linger(Duration::from_secs(2))
         .bind("127.0.0.1:0")
         .await?;
     let (ours, theirs) = tokio::join!(client.connect(server.local_addr()), server.accept());

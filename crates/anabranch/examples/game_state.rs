@@ -41,7 +41,6 @@ async fn main() -> Result<()> {
     server.listen()?;
     let client = Endpoint::builder()
         .link("rate=300kbit,delay=30ms,loss=3%,queue=32kib".parse()?, 7)
-        .linger(Duration::from_secs(2))
         .bind("127.0.0.1:0")
         .await?;
     let (ours, theirs) = tokio::join!(client.connect(server.local_addr()), server.accept());

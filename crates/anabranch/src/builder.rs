@@ -282,9 +282,13 @@ impl EndpointBuilder {
     }
 
     /// How long a closed endpoint still answers packets after its last association has ended; [`Endpoint::close`] waits
-    /// for this time. If the SHUTDOWN COMPLETE is lost, the peer retransmits its SHUTDOWN ACK after its retransmission
-    /// timeout, at least 1 s by default. If nobody answers, the peer's association ends only at its own time limit. Default zero; 2 s
-    /// suit a path with losses. If the in-process link dropped the SHUTDOWN COMPLETE, the endpoint lingers also without this
+    /// for this time. Default zero: instead of waiting, an endpoint that shut an association down gracefully sends two copies of its last packet,
+    /// the SHUTDOWN COMPLETE, one RTT apart (1 ms to 200 ms). On a path that loses a tenth of its packets, the peer misses all three
+    /// once in a thousand times.
+    ///
+    /// If all are lost, the peer retransmits its SHUTDOWN ACK after its retransmission timeout, at least 1 s by default. If nobody answers, the
+    /// peer's association ends only at its own time limit (`Config::shutdown_guard`), also gracefully. 2 s suit a path with
+    /// long outages. If the in-process link dropped the last packet, the endpoint lingers also without this
     /// setting ([`Endpoint::close`]).
     pub fn linger(mut self, time: Duration) -> Self {
         self.limits.linger = time;

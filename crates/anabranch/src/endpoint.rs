@@ -230,8 +230,9 @@ impl Endpoint {
     /// ([`Association::shutdown`](crate::Association::shutdown)), and waits until all have ended. Meanwhile the program should
     /// receive the remaining messages of each association. When `close` returns, the in-process link is empty too.
     ///
-    /// `close` takes at most the longest shutdown of an association ([`Association::shutdown`](crate::Association::shutdown)), plus [`EndpointBuilder::linger`](crate::EndpointBuilder::linger) and the delay of the link. It takes
-    /// up to 8 s more if the in-process link dropped the SHUTDOWN COMPLETE: the peer must retransmit its SHUTDOWN ACK.
+    /// `close` takes at most the longest shutdown of an association ([`Association::shutdown`](crate::Association::shutdown)), plus
+    /// two RTTs for copies of the last packet (400 ms at most) or [`EndpointBuilder::linger`](crate::EndpointBuilder::linger), and the delay of
+    /// the link. It takes up to 8 s more if the in-process link dropped all of these packets: the peer must retransmit its SHUTDOWN ACK.
     pub async fn close(&self) {
         let hub = &self.handle.hub;
         hub.close();

@@ -284,19 +284,20 @@ async fn a_used_port_and_bad_settings_are_errors_of_bind() {
     assert_eq!(first.listen_on_port(0), Err(ListenError::PortZero));
 }
 
-/// Shuts the association down from the client's side. The link drops the second packet that leaves the client from now on: after
-/// SHUTDOWN this is SHUTDOWN COMPLETE. The server then retransmits its SHUTDOWN ACK.
-async fn lose_the_shutdown_complete(server: Endpoint, client: Endpoint) {
+/// Shuts the association down from the client's side, and closes its endpoint. The link drops `lost` packets of the client: after SHUTDOWN, the
+/// SHUTDOWN COMPLETE and perhaps its copies. Returns how long the server's association continued.
+async fn lose_the_shutdown_complete(server: Endpoint, client: Endpoint, lost: u64) -> Duration {
     let pair = common::connect(client, server).await;
-    // The server's second packet is dropped too: after SHUTDOWN ACK this is its retransmission, unless the machine was so busy that
+    // As many packets of the server are dropped: after SHUTDOWN ACK these are its retransmissions, unless the machine was so busy that
     // the setup took retransmissions. The next retransmission is answered.
-    let lose_second = |at: &Endpoint, passed: u64| {
-        let lost = format!("loss=script:{}", passed + 1);
-        assert!(at.set_link(&lost.parse().unwrap()));
+    let lose = |at: &Endpoint, passed: u64| {
+        let numbers: Vec<_> = (1..=lost).map(|number| (passed + number).to_string()).collect();
+        let script = format!("loss=script:{}", numbers.join("/"));
+        assert!(at.set_link(&script.parse().unwrap()));
     };
     match (pair.client.link_stats(), pair.server.link_stats()) {
-        (Some((out, _)), _) => lose_second(&pair.client, out.offered),
-        (_, Some((_, inward))) => lose_second(&pair.server, inward.offered),
+        (Some((out, _)), _) => lose(&pair.client, out.offered),
+        (_, Some((_, inward))) => lose(&pair.server, inward.offered),
         _ => panic!("one of them has a link"),
     }
     within(20, pair.ours.shutdown()).await.unwrap();
@@ -304,39 +305,83 @@ async fn lose_the_shutdown_complete(server: Endpoint, client: Endpoint) {
     let (client, theirs) = (pair.client.clone(), pair.theirs);
     let closed = async { (theirs.closed().await, begun.elapsed()) };
     let ((), (reason, took)) = within(20, async { tokio::join!(client.close(), closed) }).await;
-    assert!(took > hasty().rto.min / 2, "it was not lost: {took:?}");
     assert_eq!(reason, CloseReason::Shutdown);
-    let lost = match (client.link_stats(), pair.server.link_stats()) {
+    let dropped = match (client.link_stats(), pair.server.link_stats()) {
         (Some((out, _)), _) => out.lost_model,
         (_, stats) => stats.map_or(0, |(_, inward)| inward.lost_model),
     };
-    assert_eq!(lost, 1);
+    assert_eq!(dropped, lost);
+    took
 }
 
-/// Settings with short timers and without heartbeats.
-fn hasty() -> Config {
+/// Settings without heartbeats.
+fn with_rto(rto: Duration) -> Config {
     let mut config = Config::default();
-    config.rto.initial = Duration::from_millis(100);
-    config.rto.min = Duration::from_millis(100);
+    (config.rto.initial, config.rto.min) = (rto, rto);
     config.heartbeat.interval = None;
     config.path_mtu_limit = config.path_mtu;
     config
 }
 
-#[tokio::test]
-async fn a_shutdown_complete_that_the_network_lost_is_retransmitted_while_the_endpoint_lingers() {
-    let server = Endpoint::builder().config(hasty()).link(Default::default(), 1);
+/// The SHUTDOWN COMPLETE and its copies.
+const ALL: u64 = 3;
+const SHORT: Duration = Duration::from_millis(100);
+
+async fn server_behind_a_link(config: Config) -> Endpoint {
+    let server = Endpoint::builder().config(config).link(Default::default(), 1);
     let server = server.bind("127.0.0.1:0").await.unwrap();
     server.listen_on_port(PORT).unwrap();
-    let client = Endpoint::builder().config(hasty()).linger(Duration::from_secs(3));
-    lose_the_shutdown_complete(server, client.bind("127.0.0.1:0").await.unwrap()).await;
+    server
+}
+
+#[tokio::test]
+async fn a_shutdown_complete_that_the_network_lost_is_copied_when_the_endpoint_closes() {
+    // Longer than the test takes: the server's retransmission has no part in it.
+    let config = with_rto(Duration::from_secs(4));
+    let server = server_behind_a_link(config.clone()).await;
+    let client = Endpoint::builder()
+        .config(config)
+        .bind("127.0.0.1:0")
+        .await
+        .unwrap();
+    let took = lose_the_shutdown_complete(server, client, 1).await;
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_shutdown_complete_that_the_network_lost_is_retransmitted_while_the_endpoint_lingers() {
+    let server = server_behind_a_link(with_rto(SHORT)).await;
+    let client = Endpoint::builder()
+        .config(with_rto(SHORT))
+        .linger(Duration::from_secs(5));
+    let took = lose_the_shutdown_complete(server, client.bind("127.0.0.1:0").await.unwrap(), ALL).await;
+    assert!(took > SHORT / 2, "it was not lost: {took:?}");
 }
 
 #[tokio::test]
 async fn a_shutdown_complete_that_the_own_link_lost_is_retransmitted() {
-    let server = listening(hasty()).await;
-    let client = Endpoint::builder().config(hasty()).link(Default::default(), 1);
-    lose_the_shutdown_complete(server, client.bind("127.0.0.1:0").await.unwrap()).await;
+    let server = listening(with_rto(SHORT)).await;
+    let client = Endpoint::builder()
+        .config(with_rto(SHORT))
+        .link(Default::default(), 1);
+    let took = lose_the_shutdown_complete(server, client.bind("127.0.0.1:0").await.unwrap(), ALL).await;
+    assert!(took > SHORT / 2, "it was not lost: {took:?}");
+}
+
+/// Nothing is copied for a peer whose retransmission an open endpoint would answer, and a close without associations is immediate.
+#[tokio::test]
+async fn an_open_endpoint_copies_nothing() {
+    let server = listening(Config::default()).await;
+    let client = Endpoint::builder().link(Default::default(), 1);
+    let pair = common::connect(client.bind("127.0.0.1:0").await.unwrap(), server).await;
+    within(20, pair.ours.shutdown()).await.unwrap();
+    within(20, pair.client.idle()).await;
+    let sent = || pair.client.link_stats().unwrap().0.offered;
+    let before = sent();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(sent(), before);
+    within(20, pair.client.close()).await;
+    assert_eq!(sent(), before + ALL - 1);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 use super::hub::Shared;
 use super::inbox::{Input, Taken};
+use super::last_packets::LastPacket;
 use super::readiness::Readiness;
 use super::sockets::OpenSocket;
 use super::state::{Aftermath, State};
@@ -299,6 +300,9 @@ impl Shared {
                     match state.core.poll_transmit(now, &mut state.buffer, max_datagrams) {
                         Some(transmit) => {
                             let mut batch = Outgoing::of(&transmit);
+                            if state.core.state() == AssociationState::Closed {
+                                state.last_packet = Some((batch, state.buffer.clone()));
+                            }
                             self.hub.capture_sent(now, &batch, &state.buffer);
                             self.hub.seal_for(self, &mut batch, &mut state.buffer);
                             (transmit.path, batch)
@@ -366,11 +370,32 @@ impl Shared {
                 () = writable(full), if full.is_some() => {}
             }
         }
-        let ((port, _), in_order) = self.read(|state| {
+        let ((port, _), in_order, last_packet) = {
+            let mut state = lock(&self.state);
             let in_order = matches!(state.closed, Some(CloseReason::Shutdown));
-            (state.core.ports(), in_order)
-        });
-        self.hub.forget(self.id, port, in_order);
+            (state.core.ports(), in_order, self.last_packet(&mut state))
+        };
+        self.hub.forget(self.id, port, in_order, last_packet);
+    }
+
+    /// The SHUTDOWN COMPLETE, if this endpoint sent it: nothing acknowledges this packet.
+    fn last_packet(&self, state: &mut State) -> Option<LastPacket> {
+        let (batch, bytes) = state.last_packet.take()?;
+        if !matches!(state.closed, Some(CloseReason::Shutdown)) {
+            return None;
+        }
+        let paths = state.core.stats().paths;
+        Some(LastPacket {
+            batch,
+            bytes,
+            to: self.bond.origin(),
+            rtt: paths
+                .iter()
+                .filter_map(|path| path.srtt)
+                .max()
+                .unwrap_or_default(),
+            made_at: state.clock,
+        })
     }
 }
 

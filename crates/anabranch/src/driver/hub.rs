@@ -22,6 +22,7 @@ use super::dtls_layer::{Bond, DtlsLayer, Origin};
 use super::following::Following;
 use super::inbox::{Inbox, Input, Taken};
 use super::keys::{Keys, TlsSettings};
+use super::last_packets::{LastPacket, LastPackets};
 use super::link_layer::{LinkLayer, LinkPlan};
 use super::readiness::{Readiness, SharedReadiness};
 use super::sockets::{OpenSocket, Sockets};
@@ -162,9 +163,10 @@ pub(crate) struct Registry {
     /// The endpoint accepts no more associations: it was closed, or its last handle was dropped.
     pub(crate) closed: bool,
     /// The association that ended last was shut down gracefully: its peer may not have received the SHUTDOWN COMPLETE.
-    last_in_order: bool,
+    pub(super) last_in_order: bool,
+    pub(super) last_packets: LastPackets,
     /// The endpoint's tasks end now, or after the time to linger.
-    stopping: bool,
+    pub(super) stopping: bool,
     clock: Timestamp,
 }
 
@@ -262,6 +264,7 @@ impl Hub {
             ports: HashMap::new(),
             closed: false,
             last_in_order: false,
+            last_packets: LastPackets::default(),
             stopping: false,
             clock: Timestamp::ZERO,
         };
@@ -406,7 +409,7 @@ impl Hub {
     /// Sends the endpoint's answer to a packet without an association. If the socket is full, the answer is lost.
     fn send_reply(&self, now: Timestamp, reply: &Reply, to: Origin) {
         let len = reply.packet.len();
-        let mut outgoing = Outgoing {
+        let outgoing = Outgoing {
             source: reply.source,
             destination: reply.destination,
             len,
@@ -416,11 +419,16 @@ impl Hub {
             dscp: self.dscp,
             sent: 0,
         };
-        self.capture_sent(now, &outgoing, &reply.packet);
-        let mut packet = reply.packet.to_vec();
+        self.send_alone(now, outgoing, &reply.packet, to);
+    }
+
+    /// Sends a packet that no association retransmits. If the socket is full, the packet is lost.
+    pub(super) fn send_alone(&self, now: Timestamp, mut outgoing: Outgoing, packet: &[u8], to: Origin) {
+        self.capture_sent(now, &outgoing, packet);
+        let mut packet = packet.to_vec();
         self.seal(&mut outgoing, &mut packet, to);
         if let Err(error) = self.try_send(&mut outgoing, &packet) {
-            tracing::debug!(destination = %reply.destination, %error, "an answer was not sent");
+            tracing::debug!(destination = %outgoing.destination, %error, "a packet without association was not sent");
         }
     }
 
@@ -620,9 +628,18 @@ impl Hub {
     }
 
     /// Removes an association that has ended and sent its last packet.
-    pub(crate) fn forget(self: &Arc<Self>, id: AssociationId, port: u16, in_order: bool) {
+    pub(super) fn forget(
+        self: &Arc<Self>,
+        id: AssociationId,
+        port: u16,
+        in_order: bool,
+        last_packet: Option<LastPacket>,
+    ) {
         let mut registry = lock(&self.registry);
         registry.last_in_order = in_order;
+        if let Some(packet) = last_packet {
+            registry.last_packets.add(packet);
+        }
         if let Some(association) = registry.associations.remove(&id) {
             self.leave_dtls(&association);
         }
@@ -637,30 +654,6 @@ impl Hub {
             if registry.closed {
                 self.stop_after_linger(&mut registry);
             }
-        }
-    }
-
-    /// Stops the endpoint's tasks, now or after the time to linger. Only the first call has an effect.
-    fn stop_after_linger(self: &Arc<Self>, registry: &mut Registry) {
-        if std::mem::replace(&mut registry.stopping, true) {
-            return;
-        }
-        let stop = Stop(self.stop.clone());
-        if self.limits.linger.is_zero() && self.link.is_none() {
-            self.close_dtls();
-            return;
-        }
-        // Without a runtime the tasks have already ended.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let (hub, in_order) = (Arc::clone(self), registry.last_in_order);
-            runtime.spawn(async move {
-                let _stop = stop;
-                tokio::time::sleep(hub.limits.linger).await;
-                if in_order {
-                    hub.wait_for_shutdown_acks().await;
-                }
-                hub.close_dtls();
-            });
         }
     }
 

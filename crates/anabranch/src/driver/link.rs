@@ -19,6 +19,11 @@ const LAST_ANSWER: Duration = Duration::from_secs(8);
 /// Interval of the checks whether the endpoint has answered it.
 const LOOK: Duration = Duration::from_millis(10);
 impl Hub {
+    /// Whether a link lost the packet that was sent last.
+    pub(super) fn lost_last(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.lost_last().is_some())
+    }
+
     /// If a link lost the last packet, the SHUTDOWN COMPLETE, waits for the peer's next SHUTDOWN ACK, which the core answers.
     pub(super) async fn wait_for_shutdown_acks(&self) {
         let lost = || self.link.as_ref().and_then(LinkLayer::lost_last);

@@ -12,8 +12,8 @@
 //! * The in-process link, if there is one, has a task that takes packets out of the link when they are due (`link.rs`).
 //! * If the application wishes, a task follows the addresses of the host (`follow.rs`), and opens and closes the sockets of paths
 //!   (`sockets.rs`).
-//! * When the endpoint is closed and its last association has ended, a task waits while a peer may still need an answer, and
-//!   then ends the tasks of the sockets and of the link.
+//! * When the endpoint is closed and its last association has ended, a task sends copies of the last packets, waits while a peer may
+//!   still need an answer, and then ends the tasks of the sockets and of the link (`ending.rs`).
 //!
 //! Locks are held briefly and never across an await. The order is: association, endpoint, inbox. A thread that holds a lock
 //! takes only locks that come later in this order, so that a thread with the endpoint's lock never waits for the work of an
@@ -43,6 +43,7 @@ mod dtls_layer;
 #[cfg(not(feature = "dtls"))]
 #[path = "no_dtls_layer.rs"]
 mod dtls_layer;
+mod ending;
 mod events;
 mod follow;
 mod following;
@@ -53,6 +54,7 @@ mod keys;
 #[cfg(not(feature = "tls"))]
 #[path = "no_keys.rs"]
 mod keys;
+mod last_packets;
 #[cfg(feature = "link")]
 mod link;
 #[cfg(not(feature = "link"))]

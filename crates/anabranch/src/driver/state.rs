@@ -24,6 +24,8 @@ pub(crate) struct State {
     /// The current batch of packets; it stays here while the socket is full.
     pub(super) buffer: Vec<u8>,
     pub(super) blocked: Option<(PathId, Outgoing)>,
+    /// The packet that was made last after the association had ended: SHUTDOWN COMPLETE or ABORT.
+    pub(super) last_packet: Option<(Outgoing, Vec<u8>)>,
     /// When the task's timer expires.
     pub(super) armed: Option<Timestamp>,
     pub(super) clock: Timestamp,
@@ -74,6 +76,7 @@ impl State {
             sources,
             buffer: Vec::new(),
             blocked: None,
+            last_packet: None,
             armed: None,
             clock: Timestamp::ZERO,
             events: Events::default(),
