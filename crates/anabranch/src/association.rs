@@ -135,18 +135,13 @@ impl Association {
         .await
     }
 
-    /// As [`Association::send_with`], and the receipt tells what becomes of the message: acknowledged, abandoned or failed.
+    /// As [`Association::send`], and the receipt tells what becomes of the message: acknowledged, abandoned or failed. A receipt of a message
+    /// with options comes from the handle of the stream: [`StreamHandle::send_with_receipt`](crate::StreamHandle::send_with_receipt).
     ///
     /// ```no_run
     /// # async fn example(association: anabranch::Association) -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::time::Duration;
-    /// use anabranch::SendOptions;
-    ///
-    /// let options = SendOptions::default().deadline(Duration::from_millis(100));
-    /// let receipt = association.send_with_receipt(1, "fire", options).await?;
-    /// if !receipt.delivered().await.is_acknowledged() {
-    ///     println!("the shot came too late");
-    /// }
+    /// let receipt = association.send_with_receipt(1, "hold").await?;
+    /// println!("{}", receipt.delivered().await);
     /// # Ok(())
     /// # }
     /// ```
@@ -157,9 +152,18 @@ impl Association {
         &self,
         stream: impl Into<StreamId>,
         message: impl IntoMessage,
+    ) -> Result<Receipt, SendError> {
+        self.send_confirmed(stream.into(), message.into_message(), SendOptions::default())
+            .await
+    }
+
+    /// Sends a message whose acknowledgement is told to its receipt.
+    pub(crate) async fn send_confirmed(
+        &self,
+        stream: StreamId,
+        message: Bytes,
         options: SendOptions,
     ) -> Result<Receipt, SendError> {
-        let (stream, message) = (stream.into(), message.into_message());
         let options = options.confirm(true);
         self.when_room(stream, |state, now| {
             let id = state.core.send(now, stream, message.clone(), options)?;

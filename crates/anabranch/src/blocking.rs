@@ -40,6 +40,8 @@ use anabranch_proto::{
     CloseReason, ConnectOptions, Event, MessageId, MessagePart, Ppid, ReconfigurationError, Reliability,
     SendOptions, StreamId,
 };
+#[cfg(feature = "tls")]
+use anabranch_tls::TlsSettings;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::{Builder, Handle};
 
@@ -201,6 +203,25 @@ impl Endpoint {
         crate::Endpoint::builder().blocking().bind(local)
     }
 
+    /// As [`crate::Endpoint::server`]. Needs the feature `tls`.
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    #[cfg(feature = "tls")]
+    pub fn server(local: impl ToSocketAddrs, settings: TlsSettings) -> Result<Self, BindError> {
+        let addresses: Vec<_> = local.to_socket_addrs().map_err(BindError::Resolve)?.collect();
+        start(crate::Endpoint::server(&addresses[..], settings))
+    }
+
+    /// As [`crate::Endpoint::client`]. Needs the feature `tls`.
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    #[cfg(feature = "tls")]
+    pub fn client(settings: TlsSettings) -> Result<Self, BindError> {
+        start(crate::Endpoint::client(settings))
+    }
+
     /// As [`crate::Endpoint::accept`].
     #[must_use]
     pub fn accept(&self) -> Option<Association> {
@@ -298,10 +319,9 @@ impl Association {
         &self,
         stream: impl Into<StreamId>,
         message: impl IntoMessage,
-        options: SendOptions,
     ) -> Result<Receipt, SendError> {
         self.runtime
-            .block_on(self.inner.send_with_receipt(stream, message, options))
+            .block_on(self.inner.send_with_receipt(stream, message))
     }
 
     /// As [`crate::Association::send_part`].

@@ -48,7 +48,7 @@
 //! * A message can be partially reliable (RFC 3758): [`SendOptions::reliability`] gives it a lifetime, a limit of
 //!   retransmissions or a priority, and [`Association::next_event`] reports abandoned messages ([`Event::Abandoned`]).
 //!   [`SendOptions::early_discard`] and [`SendOptions::discard_notice`] shorten the delay that losses cause.
-//! * [`Association::send_with_receipt`] tells what becomes of one message.
+//! * [`Association::send_with_receipt`] and [`StreamHandle::send_with_receipt`] tell what becomes of one message.
 //! * [`blocking`] has the same interface for programs without an async runtime.
 //! * [`EndpointBuilder::bind_socket`] takes any [`DatagramSocket`] in place of a socket of the system.
 //! * Cargo features: `futures` (default) makes [`StreamHandle`] a stream and a sink; `tls` (default) encrypts the packets of every path;
@@ -131,8 +131,8 @@ pub use anabranch_proto::{
 #[cfg(feature = "tls")]
 pub use anabranch_tls::{
     AcceptedKeys, Decryptor, Fingerprint as TlsFingerprint, Identity, IdentityError, KeyFileError, KeyLog,
-    KeyLogError, LoggedKey, Opened as OpenedPacket, PeerIdentity, PublicKey, SecretKey, SettingsError,
-    ShownIdentity, TlsSettings, Trust as TlsTrust, read_key_log, read_public_keys,
+    KeyLogError, LoggedKey, Opened as OpenedPacket, PeerIdentity, PublicKey, RestartDirectory, SecretKey,
+    SettingsError, ShownIdentity, TlsSettings, Trust as TlsTrust, read_key_log, read_public_keys,
 };
 pub use association::Association;
 pub use builder::EndpointBuilder;

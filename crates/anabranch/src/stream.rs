@@ -249,19 +249,28 @@ impl StreamHandle {
         self.association.send_with(self.id, message, options).await
     }
 
-    /// Sends a message with the options of this handle, and the receipt tells what becomes of it:
-    /// [`Association::send_with_receipt`].
+    /// As [`StreamHandle::send`], and the receipt tells what becomes of the message: acknowledged, abandoned or failed.
+    ///
+    /// ```no_run
+    /// # async fn example(association: anabranch::Association) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let shots = association.stream(1).deadline(Duration::from_millis(100));
+    /// let receipt = shots.send_with_receipt("fire").await?;
+    /// if !receipt.delivered().await.is_acknowledged() {
+    ///     println!("the shot came too late");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// See [`SendError`].
     pub async fn send_with_receipt(&self, message: impl IntoMessage) -> Result<Receipt, SendError> {
-        let Self {
-            association,
-            id,
-            options,
-            ..
-        } = self;
-        association.send_with_receipt(*id, message, *options).await
+        let message = message.into_message();
+        self.association
+            .send_confirmed(self.id, message, self.options)
+            .await
     }
 
     /// Sends a message if the stream has room, without waiting.
@@ -269,7 +278,19 @@ impl StreamHandle {
     /// # Errors
     /// See [`SendError`]: [`SendError::BufferFull`] if the stream has no room or another task waits for it.
     pub fn try_send(&self, message: impl IntoMessage) -> Result<MessageId, SendError> {
-        self.association.try_send_with(self.id, message, self.options)
+        self.try_send_with(message, self.options)
+    }
+
+    /// As [`StreamHandle::try_send`], with other options.
+    ///
+    /// # Errors
+    /// See [`StreamHandle::try_send`].
+    pub fn try_send_with(
+        &self,
+        message: impl IntoMessage,
+        options: SendOptions,
+    ) -> Result<MessageId, SendError> {
+        self.association.try_send_with(self.id, message, options)
     }
 
     /// Sends a part of a message; see [`Association::send_part`].

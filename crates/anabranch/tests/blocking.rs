@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use anabranch::blocking::{Association, Endpoint, RecvTimeoutError};
+use anabranch::{Identity, SecretKey, TlsSettings, TlsTrust};
 
 /// A server and a client that are connected.
 fn pair() -> (Endpoint, Association, Endpoint, Association) {
@@ -67,6 +68,26 @@ fn endpoints_and_streams_have_options() {
     assert_eq!(theirs.recv().unwrap().unwrap().into_bytes(), "three");
     ours.send_part(4, "four", positions.options(), true).unwrap();
     assert!(theirs.recv_part().unwrap().unwrap().ending);
+}
+
+#[test]
+fn a_server_and_a_client_encrypt() {
+    let [server, client] = [(); 2].map(|()| SecretKey::generate().unwrap());
+    let settings = |own: &SecretKey, peer: &SecretKey| {
+        let trust = TlsTrust::public_keys([peer.public()]);
+        TlsSettings::new(&Identity::from_key(own).unwrap(), &trust).unwrap()
+    };
+    let (ours, theirs) = (settings(&client, &server), settings(&server, &client));
+    let server = Endpoint::server("127.0.0.1:0", theirs).unwrap();
+    let client = Endpoint::client(ours).unwrap();
+    let association = client.connect(server.local_addr()).unwrap();
+    let receipt = association
+        .send_with_receipt(0, "nobody else reads this")
+        .unwrap();
+    let message = server.accept().unwrap().recv().unwrap().unwrap();
+    assert_eq!(message.into_bytes(), "nobody else reads this");
+    assert!(receipt.delivered_blocking().is_acknowledged());
+    assert!(association.peer_identity().is_some());
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use anabranch::{Association, Config, Delivery, Event, Reliability, SendOptions, StreamId};
+use anabranch::{Association, Config, Delivery, Event, SendOptions, StreamId};
 use common::{pair, within};
 
 /// Reads events until one is the right one.
@@ -25,9 +25,7 @@ async fn a_receipt_tells_of_the_acknowledgement() {
     let pair = pair(Config::default()).await;
     let stream = pair.ours.stream(StreamId(1));
     let small = within(30, stream.send_with_receipt("small")).await.unwrap();
-    let large = pair
-        .ours
-        .send_with_receipt(2, vec![7; 100_000], SendOptions::default());
+    let large = pair.ours.send_with_receipt(2, vec![7; 100_000]);
     let large = within(30, large).await.unwrap();
     assert_ne!(small.message(), large.message());
     let fates = within(30, async { (large.delivered().await, small.delivered().await) }).await;
@@ -38,10 +36,8 @@ async fn a_receipt_tells_of_the_acknowledgement() {
 #[tokio::test]
 async fn a_receipt_tells_that_a_message_was_abandoned() {
     let pair = pair(Config::default()).await;
-    let options = SendOptions::default().reliability(Reliability::Lifetime(Duration::ZERO));
-    let receipt = within(30, pair.ours.send_with_receipt(1, "late", options))
-        .await
-        .unwrap();
+    let stream = pair.ours.stream(1).lifetime(Duration::ZERO);
+    let receipt = within(30, stream.send_with_receipt("late")).await.unwrap();
     let message = receipt.message();
     assert_eq!(
         within(30, receipt.delivered()).await,
@@ -62,10 +58,7 @@ async fn a_receipt_tells_that_the_association_ended() {
     for _ in 0..10 {
         let _ = pair.ours.try_send(1, message.clone());
     }
-    let options = SendOptions::default();
-    let receipt = within(30, pair.ours.send_with_receipt(2, message, options))
-        .await
-        .unwrap();
+    let receipt = within(30, pair.ours.send_with_receipt(2, message)).await.unwrap();
     pair.ours.abort("enough");
     let fate = within(30, receipt.delivered()).await;
     assert!(matches!(fate, Delivery::Failed { .. }), "{fate:?}");

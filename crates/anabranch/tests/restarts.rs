@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anabranch::{
-    Association, CloseReason, ConnectError, ConnectOptions, Endpoint, Event, PeerIdentity, SecretKey,
-    TlsSettings,
+    Association, CloseReason, ConnectError, ConnectOptions, Endpoint, Event, PeerIdentity, RestartDirectory,
+    SecretKey, TlsSettings,
 };
 use common::{PORT, within};
 
@@ -76,7 +76,8 @@ fn settings(files: &Path, own: &str, peer: &str) -> TlsSettings {
 /// An endpoint that stores restart keys.
 async fn storing(files: &Path, local: SocketAddr, own: &str, peer: &str) -> Endpoint {
     let settings = settings(files, own, peer);
-    let settings = settings.keep_restart_keys(files.join("restart keys")).unwrap();
+    let directory = RestartDirectory::open(files.join("restart keys")).unwrap();
+    let settings = settings.keep_restart_keys(directory);
     Endpoint::builder().secure(settings).bind(local).await.unwrap()
 }
 
@@ -252,7 +253,7 @@ async fn a_restart_uses_up_the_copy_of_the_peer_too() {
         let files = Files::new(if removable { "copies" } else { "stuck" });
         let copies = files.0.join("keys of the server");
         let settings = settings(&files.0, "server", "client.pub");
-        let settings = settings.keep_restart_keys(&copies).unwrap();
+        let settings = settings.keep_restart_keys(RestartDirectory::open(&copies).unwrap());
         let server = Endpoint::builder().secure(settings);
         let server = server.bind("127.0.0.1:0").await.unwrap();
         server.listen_on_port(PORT).unwrap();

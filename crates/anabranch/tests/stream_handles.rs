@@ -19,6 +19,25 @@ fn text(message: anabranch::Message) -> String {
     String::from_utf8(message.into_bytes().to_vec()).unwrap()
 }
 
+/// `with_options` sets the options that have no method of their own; `try_send_with` sends one message with other options.
+#[tokio::test]
+async fn a_handle_has_all_options() {
+    let pair = pair(Config::default()).await;
+    let options = SendOptions::default().context(7).confirm(true).immediate(true);
+    let stream = pair.ours.stream(1).with_options(options).ppid(51);
+    stream.try_send("one").unwrap();
+    stream.try_send_with("two", options.context(8)).unwrap();
+    for (context, ppid) in [(7, 51), (8, 0)] {
+        let event = within(60, stream.next_event()).await;
+        assert!(
+            matches!(&event, Some(Event::Acknowledged(which)) if which.context == context),
+            "{event:?}"
+        );
+        let message = within(60, pair.theirs.recv()).await.unwrap().unwrap();
+        assert_eq!(message.ppid.0, ppid);
+    }
+}
+
 #[tokio::test]
 async fn a_handle_receives_its_stream_alone() {
     let pair = pair(Config::default()).await;

@@ -1,5 +1,8 @@
 //! The errors of keys, certificates and settings.
 
+use std::fmt::Display;
+use std::path::Path;
+
 /// Why a certificate with its key cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -82,4 +85,13 @@ pub enum SettingsError {
     /// The TLS library refuses the settings.
     #[error("TLS: {0}")]
     Tls(String),
+}
+
+impl SettingsError {
+    pub(crate) fn of_file(path: &Path, reason: &dyn Display) -> Self {
+        Self::File {
+            path: path.display().to_string(),
+            reason: reason.to_string(),
+        }
+    }
 }

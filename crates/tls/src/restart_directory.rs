@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
+use crate::error::SettingsError;
 use crate::restart_keys::RestartKeys;
 
 /// The extension of a file with keys, of one that is being written, and of one whose keys are being taken.
@@ -48,9 +49,13 @@ impl RestartDirectory {
     /// Opens the directory, and creates it if it does not exist.
     ///
     /// # Errors
-    /// The directory cannot be created or opened.
-    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+    /// [`SettingsError::File`]: the directory cannot be created or opened.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, SettingsError> {
         let path = path.as_ref();
+        Self::open_at(path).map_err(|error| SettingsError::of_file(path, &error))
+    }
+
+    fn open_at(path: &Path) -> io::Result<Self> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
         #[cfg(unix)]

@@ -1,6 +1,5 @@
 //! Owns the settings of key management, and the TLS configurations that they result in.
 
-use core::fmt::Display;
 use core::time::Duration;
 use std::fs;
 use std::path::Path;
@@ -100,11 +99,13 @@ impl TlsSettings {
     /// [`SettingsError::File`] names the file that cannot be read, or has no such key.
     pub fn from_key_files(own: impl AsRef<Path>, peers: impl AsRef<Path>) -> Result<Self, SettingsError> {
         let (own, peers) = (own.as_ref(), peers.as_ref());
-        let read = |path: &Path| fs::read_to_string(path).map_err(|error| of_file(path, &error));
+        let read =
+            |path: &Path| fs::read_to_string(path).map_err(|error| SettingsError::of_file(path, &error));
         // The text of the private key is wiped as the key itself is.
-        let key = SecretKey::from_pem(&Zeroizing::new(read(own)?)).map_err(|error| of_file(own, &error))?;
-        let identity = Identity::from_key(&key).map_err(|error| of_file(own, &error))?;
-        let keys = read_public_keys(&read(peers)?).map_err(|error| of_file(peers, &error))?;
+        let key = SecretKey::from_pem(&Zeroizing::new(read(own)?))
+            .map_err(|error| SettingsError::of_file(own, &error))?;
+        let identity = Identity::from_key(&key).map_err(|error| SettingsError::of_file(own, &error))?;
+        let keys = read_public_keys(&read(peers)?).map_err(|error| SettingsError::of_file(peers, &error))?;
         Self::new(&identity, &Trust::public_keys(keys))
     }
 
@@ -145,16 +146,14 @@ impl TlsSettings {
     /// connects again from the same addresses, UDP port and SCTP port restarts the association with that peer. Also permits the restarts of
     /// peers, as [`TlsSettings::permit_restarts`] does.
     ///
-    /// Creates the directory if it does not exist. Each association has a file there, which only the owner can read, and which is gone when
+    /// Each association has a file there, which only the owner can read, and which is gone when
     /// the association has ended or the keys are used. Each endpoint needs a directory of its own. Everyone who can read the files can
     /// take the place of this endpoint in its associations.
     ///
-    /// # Errors
-    /// [`SettingsError::File`]: the directory cannot be created or opened.
-    pub fn keep_restart_keys(mut self, directory: impl AsRef<Path>) -> Result<Self, SettingsError> {
-        let path = directory.as_ref();
-        self.restart_keys = Some(RestartDirectory::open(path).map_err(|error| of_file(path, &error))?);
-        Ok(self.permit_restarts())
+    #[must_use]
+    pub fn keep_restart_keys(mut self, directory: RestartDirectory) -> Self {
+        self.restart_keys = Some(directory);
+        self.permit_restarts()
     }
 
     /// Whether associations can be restarted with restart keys.
@@ -207,13 +206,6 @@ fn warm_up(provider: &CryptoProvider) {
     for group in &provider.kx_groups {
         // An error occurs again in the handshake, which reports it.
         drop(group.start());
-    }
-}
-
-fn of_file(path: &Path, reason: &dyn Display) -> SettingsError {
-    SettingsError::File {
-        path: path.display().to_string(),
-        reason: reason.to_string(),
     }
 }
 

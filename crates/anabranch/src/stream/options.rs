@@ -3,9 +3,19 @@
 /// Gives a handle these methods. The second argument is the place of its `SendOptions`.
 macro_rules! option_methods {
     ($handle:ident, $($place:ident).+) => {
-        /// The options of the messages that this handle sends: the methods have the names and arguments of [`SendOptions`].
+        /// The options of the messages that this handle sends: the methods have the names and arguments of [`SendOptions`]. They are those that
+        /// programs use most; [`Self::with_options`] sets all.
         impl $handle {
-            /// Messages are sent with these options.
+            /// Messages are sent with these options, in place of those that the handle had.
+            ///
+            /// ```no_run
+            /// # fn example(association: anabranch::Association) {
+            /// use anabranch::{PathId, SendOptions};
+            ///
+            /// let options = SendOptions::default().path(PathId(1)).immediate(true);
+            /// let stream = association.stream(1).with_options(options).unordered(true);
+            /// # }
+            /// ```
             #[must_use]
             pub fn with_options(mut self, options: SendOptions) -> Self {
                 self.$($place).+ = options;
