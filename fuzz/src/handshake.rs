@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anabranch_dtls::{Certificate, DtlsConfig, Effects, Peers};
+use anabranch_proto::Timestamp;
 
 use crate::input::Input;
 
@@ -20,7 +21,7 @@ const WIRE: usize = 64;
 type Sent = (usize, u32, Vec<u8>);
 
 struct Pair {
-    now: Instant,
+    now: Timestamp,
     sides: [Peers<u32>; 2],
     wire: VecDeque<Sent>,
     /// Datagrams that were sent once, for replays.
@@ -41,7 +42,7 @@ fn config(side: usize) -> DtlsConfig {
 impl Pair {
     fn new() -> Self {
         Self {
-            now: Instant::now(),
+            now: Timestamp::ZERO,
             sides: [CLIENT, SERVER].map(|side| Peers::new(config(side))),
             wire: VecDeque::new(),
             seen: Vec::new(),
@@ -50,7 +51,7 @@ impl Pair {
     }
 
     /// Calls a side, and returns the bytes of its datagrams to strangers.
-    fn act(&mut self, side: usize, call: impl FnOnce(&Peers<u32>, Instant, &mut Effects<u32>)) -> usize {
+    fn act(&mut self, side: usize, call: impl FnOnce(&Peers<u32>, Timestamp, &mut Effects<u32>)) -> usize {
         let mut effects = Effects::default();
         call(&self.sides[side], self.now, &mut effects);
         let mut to_strangers = 0;

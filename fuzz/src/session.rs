@@ -17,11 +17,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anabranch_datachannel::{ChannelConfig, ChannelLimits, Datagram, Session, SessionConfig};
 use anabranch_dtls::Certificate;
-use anabranch_proto::{Config, Reliability, SchedulerKind};
+use anabranch_proto::{Config, Reliability, SchedulerKind, Timestamp};
 use is::IceCreds;
 
 use crate::input::Input;
@@ -69,13 +69,13 @@ fn second_address() -> SocketAddr {
 
 /// A datagram in transit. The earliest arrival comes first; datagrams with equal arrival times keep the order of sending.
 struct Flight {
-    at: Instant,
+    at: Timestamp,
     number: u64,
     datagram: Datagram,
 }
 
 impl Flight {
-    fn key(&self) -> (Instant, u64) {
+    fn key(&self) -> (Timestamp, u64) {
         (self.at, self.number)
     }
 }
@@ -148,7 +148,7 @@ impl Ledger {
 }
 
 struct World<'a> {
-    now: Instant,
+    now: Timestamp,
     sides: Vec<Side>,
     foe: Option<Foe>,
     transit: BinaryHeap<Reverse<Flight>>,
@@ -195,7 +195,7 @@ fn config(input: &mut Input<'_>, side: usize) -> SessionConfig {
 
 /// Beginnings.
 impl<'a> World<'a> {
-    fn empty(now: Instant, time: Duration) -> Self {
+    fn empty(now: Timestamp, time: Duration) -> Self {
         Self {
             now,
             sides: Vec::new(),
@@ -214,7 +214,7 @@ impl<'a> World<'a> {
     }
 
     /// Two sessions.
-    fn pair(now: Instant, input: &mut Input<'_>) -> Option<Self> {
+    fn pair(now: Timestamp, input: &mut Input<'_>) -> Option<Self> {
         let mut world = Self::empty(now, MOST_FAIR_TIME);
         let configs = [config(input, VICTIM), config(input, OTHER).ice_lite(false)];
         let (mut offers, offer) = Side::new(&configs[VICTIM], |config| Session::offer(now, config))?;
@@ -237,7 +237,7 @@ impl<'a> World<'a> {
     }
 
     /// A session and a hostile peer.
-    fn attacked(now: Instant, input: &mut Input<'_>) -> Option<Self> {
+    fn attacked(now: Timestamp, input: &mut Input<'_>) -> Option<Self> {
         let mut world = Self::empty(now, MOST_TIME);
         let (choice, bits) = (input.u8(), input.u8());
         let config = config(input, VICTIM);
@@ -363,7 +363,7 @@ impl World<'_> {
         }
     }
 
-    fn next(&mut self) -> Option<Instant> {
+    fn next(&mut self) -> Option<Timestamp> {
         let arrival = self.transit.peek().map(|Reverse(flight)| flight.at);
         let timeouts = self.sides.iter_mut().filter_map(Side::poll_timeout).min();
         let foe = self.foe.as_mut().and_then(Foe::poll_timeout);
@@ -371,7 +371,7 @@ impl World<'_> {
     }
 
     /// One arrival, or the timeouts that are due. Returns whether there was something before `end`.
-    fn step(&mut self, end: Instant) -> bool {
+    fn step(&mut self, end: Timestamp) -> bool {
         let Some(next) = self.next().filter(|next| *next <= end) else {
             self.now = self.now.max(end);
             return false;
@@ -810,7 +810,7 @@ pub(crate) fn run(input: &[u8]) {
 
 fn play(input: &[u8]) {
     let mut input = Input(input);
-    let now = Instant::now();
+    let now = Timestamp::ZERO;
     let bits = input.u8();
     let world = match bits & 1 {
         0 => World::attacked(now, &mut input),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use anabranch::{DatagramSocket, Transmit};
+use anabranch_proto::Timestamp;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
@@ -56,6 +57,8 @@ impl Drop for Handle {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
+    /// The beginning of the session's time.
+    started: Instant,
     socket: Box<dyn DatagramSocket>,
     /// The task of the socket has something to do.
     work: Notify,
@@ -83,7 +86,7 @@ struct State {
     /// The datagrams in `outgoing`, if the socket was full.
     blocked: Option<SessionTransmit>,
     /// The timeout for which the task of the socket waits.
-    armed: Option<Instant>,
+    armed: Option<Timestamp>,
     /// A task waits for room in the send buffer.
     awaits_room: bool,
 }
@@ -105,8 +108,9 @@ impl PeerConnection {
     /// See [`SessionError`].
     pub fn offer(socket: impl DatagramSocket, config: SessionConfig) -> Result<(Self, String), SessionError> {
         let config = with_address(&socket, config)?;
-        let (session, offer) = Session::offer(Instant::now(), config)?;
-        Ok((Self::start(socket, session), offer))
+        let started = Instant::now();
+        let (session, offer) = Session::offer(Timestamp::ZERO, config)?;
+        Ok((Self::start(socket, session, started), offer))
     }
 
     /// Begins with the answer to a peer's offer, as [`PeerConnection::offer`] otherwise.
@@ -119,8 +123,9 @@ impl PeerConnection {
         offer: &str,
     ) -> Result<(Self, String), SessionError> {
         let config = with_address(&socket, config)?;
-        let (session, answer) = Session::answer(Instant::now(), config, offer)?;
-        Ok((Self::start(socket, session), answer))
+        let started = Instant::now();
+        let (session, answer) = Session::answer(Timestamp::ZERO, config, offer)?;
+        Ok((Self::start(socket, session, started), answer))
     }
 
     /// The peer's answer to this side's offer.
@@ -249,7 +254,7 @@ impl PeerConnection {
         &self.handle.shared
     }
 
-    fn start(socket: impl DatagramSocket, session: Session) -> Self {
+    fn start(socket: impl DatagramSocket, session: Session, started: Instant) -> Self {
         let state = State {
             session,
             is_connected: false,
@@ -267,6 +272,7 @@ impl PeerConnection {
         };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
+            started,
             socket: Box::new(socket),
             work: Notify::new(),
             changed: Notify::new(),
@@ -324,15 +330,13 @@ impl DataChannel {
     /// Sets whether the lifetime of the channel's messages is a deadline ([`ChannelConfig::lifetime_is_deadline`]): for channels that the peer
     /// opened, in a browser with `maxPacketLifeTime`.
     pub fn set_lifetime_is_deadline(&self, is_deadline: bool) {
-        self.shared().with(|state, now| {
+        self.shared().with(|state, _| {
             let Some(channel) = state.channels.get_mut(&self.inner.number) else {
                 return;
             };
             channel.config.lifetime_is_deadline = is_deadline;
             if state.is_current(self.inner.number, self.inner.id) {
-                state
-                    .session
-                    .set_lifetime_is_deadline(now, self.inner.id, is_deadline);
+                state.session.set_lifetime_is_deadline(self.inner.id, is_deadline);
             }
         });
     }
@@ -441,7 +445,7 @@ impl DataChannel {
     fn send_now(
         &self,
         state: &mut State,
-        now: Instant,
+        now: Timestamp,
         message: ChannelMessage,
     ) -> Result<(), ChannelSendError> {
         if self.is_closed(state) {
@@ -470,15 +474,19 @@ impl DataChannel {
 }
 
 impl Shared {
+    fn now(&self) -> Timestamp {
+        Timestamp::ZERO + self.started.elapsed()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A call of the application, and its effects.
-    fn with<R>(&self, call: impl FnOnce(&mut State, Instant) -> R) -> R {
+    fn with<R>(&self, call: impl FnOnce(&mut State, Timestamp) -> R) -> R {
         let mut state = self.lock();
         let was_blocked = state.blocked.is_some();
-        let result = call(&mut state, Instant::now());
+        let result = call(&mut state, self.now());
         self.settle(&mut state);
         let next = state.session.poll_timeout();
         let sooner = next.is_some_and(|next| state.armed.is_none_or(|armed| next < armed));
@@ -490,7 +498,7 @@ impl Shared {
     }
 
     /// Waits until `answer` has one.
-    async fn when<R>(&self, mut answer: impl FnMut(&mut State, Instant) -> Option<R>) -> R {
+    async fn when<R>(&self, mut answer: impl FnMut(&mut State, Timestamp) -> Option<R>) -> R {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
@@ -506,7 +514,7 @@ impl Shared {
         let mut is_changed = false;
         loop {
             let mut is_idle = true;
-            while let Some(event) = state.session.poll_event(Instant::now()) {
+            while let Some(event) = state.session.poll_event(self.now()) {
                 (is_changed, is_idle) = (true, false);
                 state.on_event(event);
             }
@@ -528,7 +536,7 @@ impl Shared {
         let next = state.blocked.take().or_else(|| {
             state
                 .session
-                .poll_transmit(Instant::now(), &mut state.outgoing, segments)
+                .poll_transmit(self.now(), &mut state.outgoing, segments)
         });
         let Some(next) = next else { return false };
         let mut transmit = Transmit::new(next.destination, &state.outgoing[..next.len]);
@@ -553,7 +561,7 @@ impl Shared {
         for _ in 0..IN_A_ROW {
             match self.socket.try_recv(&mut buffer) {
                 Ok(received) => {
-                    let now = Instant::now();
+                    let now = self.now();
                     for datagram in buffer[..received.len].chunks(received.segment.max(1)) {
                         state
                             .session
@@ -582,7 +590,7 @@ impl Shared {
         loop {
             let (next, is_blocked) = {
                 let mut state = self.lock();
-                let now = Instant::now();
+                let now = self.now();
                 if state.session.poll_timeout().is_some_and(|due| due <= now) {
                     state.session.handle_timeout(now);
                     self.offer_room(&mut state);
@@ -595,7 +603,8 @@ impl Shared {
                 state.armed = state.session.poll_timeout();
                 (state.armed, state.blocked.is_some())
             };
-            let far = Instant::now() + Duration::from_secs(3600);
+            let far = self.now() + Duration::from_secs(3600);
+            let next = self.started + Duration::from_nanos(next.unwrap_or(far).0);
             tokio::select! {
                 readable = self.socket.readable() => {
                     if readable.is_err() {
@@ -609,7 +618,7 @@ impl Shared {
                         tokio::time::sleep(Duration::from_millis(10)).await;
                     }
                 }
-                () = tokio::time::sleep_until(next.unwrap_or(far).into()) => {}
+                () = tokio::time::sleep_until(next.into()) => {}
                 () = self.work.notified() => {}
             }
             tokio::task::consume_budget().await;

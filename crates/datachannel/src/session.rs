@@ -1,5 +1,6 @@
 //! A peer connection for data channels: ICE (RFC 8445), DTLS, SCTP (RFC 8261) and the channels, without socket or thread.
 
+mod clock;
 mod learned;
 mod route;
 mod stack;
@@ -7,10 +8,9 @@ mod stack;
 use std::collections::VecDeque;
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::Instant;
 
 use anabranch_dtls::{DtlsConfig, DtlsError, Effects, Fingerprint, Peers};
-use anabranch_proto::{Association, CloseReason, Event, PathError, PathId};
+use anabranch_proto::{Association, CloseReason, Event, PathError, PathId, Timestamp};
 use bytes::Bytes;
 
 use crate::channels::Channels;
@@ -126,7 +126,7 @@ impl Session {
     ///
     /// # Errors
     /// See [`SessionError`].
-    pub fn offer(now: Instant, config: SessionConfig) -> Result<(Self, String), SessionError> {
+    pub fn offer(now: Timestamp, config: SessionConfig) -> Result<(Self, String), SessionError> {
         let mut session = Self::new(now, config)?;
         session.awaits_answer = true;
         let offer = session.describe(Setup::ActPass);
@@ -137,7 +137,11 @@ impl Session {
     ///
     /// # Errors
     /// See [`SessionError`].
-    pub fn answer(now: Instant, config: SessionConfig, offer: &str) -> Result<(Self, String), SessionError> {
+    pub fn answer(
+        now: Timestamp,
+        config: SessionConfig,
+        offer: &str,
+    ) -> Result<(Self, String), SessionError> {
         let offer = Description::read(offer)?;
         let mut session = Self::new(now, config)?;
         let setup = match offer.setup {
@@ -159,7 +163,7 @@ impl Session {
     ///
     /// # Errors
     /// See [`SessionError`].
-    pub fn accept_answer(&mut self, now: Instant, answer: &str) -> Result<(), SessionError> {
+    pub fn accept_answer(&mut self, now: Timestamp, answer: &str) -> Result<(), SessionError> {
         let answer = Description::read(answer)?;
         let role = match answer.setup {
             Setup::Active => Role::Server,
@@ -187,7 +191,7 @@ impl Session {
     ///
     /// # Errors
     /// See [`SessionError`]; [`SessionError::NotBegun`] before the peer's description is known, and after the end.
-    pub fn restart_ice(&mut self, now: Instant, local: &[SocketAddr]) -> Result<String, SessionError> {
+    pub fn restart_ice(&mut self, now: Timestamp, local: &[SocketAddr]) -> Result<String, SessionError> {
         if self.trusted.is_empty() || self.ended {
             return Err(SessionError::NotBegun);
         }
@@ -201,7 +205,7 @@ impl Session {
     ///
     /// # Errors
     /// See [`SessionError`]; [`SessionError::OtherPeer`] if the offer is that of another session of the peer.
-    pub fn accept_offer(&mut self, now: Instant, offer: &str) -> Result<String, SessionError> {
+    pub fn accept_offer(&mut self, now: Timestamp, offer: &str) -> Result<String, SessionError> {
         let offer = Description::read(offer)?;
         if self.trusted.is_empty() || self.ended {
             return Err(SessionError::NotBegun);
@@ -224,7 +228,7 @@ impl Session {
     ///
     /// # Errors
     /// [`SdpError::Attribute`] if the line is no candidate, and [`SessionError::NotBegun`] before the peer's description is known.
-    pub fn add_candidate(&mut self, now: Instant, candidate: &str) -> Result<(), SessionError> {
+    pub fn add_candidate(&mut self, now: Timestamp, candidate: &str) -> Result<(), SessionError> {
         if self.trusted.is_empty() {
             return Err(SessionError::NotBegun);
         }
@@ -239,7 +243,7 @@ impl Session {
     /// A datagram arrived at the local address `destination`. Datagrams of strangers have no effect.
     pub fn handle_datagram(
         &mut self,
-        now: Instant,
+        now: Timestamp,
         source: SocketAddr,
         destination: SocketAddr,
         bytes: &[u8],
@@ -265,20 +269,20 @@ impl Session {
     }
 
     /// The time has come that [`Session::poll_timeout`] returned.
-    pub fn handle_timeout(&mut self, now: Instant) {
+    pub fn handle_timeout(&mut self, now: Timestamp) {
         self.route.handle_timeout(now);
         self.after_route(now);
         self.on_dtls(now, |dtls, effects| dtls.handle_timeout(now, effects));
         self.sctp.handle_timeout(now);
-        if let Some((association, at)) = self.sctp.association_at(now)
-            && self.channels.poll_timeout().is_some_and(|due| due <= at)
+        if let Some(association) = self.sctp.association_mut()
+            && self.channels.poll_timeout().is_some_and(|due| due <= now)
         {
-            self.channels.handle_timeout(association, at);
+            self.channels.handle_timeout(association, now);
         }
     }
 
     /// When [`Session::handle_timeout`] must be called.
-    pub fn poll_timeout(&mut self) -> Option<Instant> {
+    pub fn poll_timeout(&mut self) -> Option<Timestamp> {
         if self.ended {
             return None;
         }
@@ -292,7 +296,7 @@ impl Session {
     /// whose former content is lost.
     pub fn poll_transmit(
         &mut self,
-        now: Instant,
+        now: Timestamp,
         buffer: &mut Vec<u8>,
         max_datagrams: usize,
     ) -> Option<SessionTransmit> {
@@ -316,7 +320,7 @@ impl Session {
     }
 
     /// The next datagram to be sent: [`Session::poll_transmit`] without offload.
-    pub fn poll_datagram(&mut self, now: Instant) -> Option<Datagram> {
+    pub fn poll_datagram(&mut self, now: Timestamp) -> Option<Datagram> {
         let mut bytes = Vec::new();
         let transmit = self.poll_transmit(now, &mut bytes, 1)?;
         bytes.truncate(transmit.len);
@@ -328,7 +332,7 @@ impl Session {
     }
 
     /// The next event.
-    pub fn poll_event(&mut self, now: Instant) -> Option<SessionEvent> {
+    pub fn poll_event(&mut self, now: Timestamp) -> Option<SessionEvent> {
         self.take_events(now);
         if let Some(event) = self.events.pop_front() {
             return Some(event);
@@ -336,8 +340,8 @@ impl Session {
         if self.ended && self.end.is_none() {
             return None;
         }
-        if let Some((association, at)) = self.sctp.association_at(now)
-            && let Some(event) = self.channels.poll_event(association, at)
+        if let Some(association) = self.sctp.association_mut()
+            && let Some(event) = self.channels.poll_event(association, now)
         {
             return Some(SessionEvent::Channel(event));
         }
@@ -348,12 +352,12 @@ impl Session {
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub fn open(&mut self, now: Instant, config: ChannelConfig) -> Result<ChannelId, OpenError> {
-        let (association, at) = self.sctp.association_at(now).ok_or(OpenError::NotConnected)?;
+    pub fn open(&mut self, now: Timestamp, config: ChannelConfig) -> Result<ChannelId, OpenError> {
+        let association = self.sctp.association_mut().ok_or(OpenError::NotConnected)?;
         if self.ended {
             return Err(OpenError::Ended);
         }
-        self.channels.open(association, at, config)
+        self.channels.open(association, now, config)
     }
 
     /// Sends a message.
@@ -362,35 +366,35 @@ impl Session {
     /// See [`ChannelSendError`].
     pub fn send(
         &mut self,
-        now: Instant,
+        now: Timestamp,
         id: ChannelId,
         message: ChannelMessage,
     ) -> Result<(), ChannelSendError> {
-        let (association, at) = self.sctp.association_at(now).ok_or(ChannelSendError::Closed)?;
-        self.channels.send(association, at, id, message)
+        let association = self.sctp.association_mut().ok_or(ChannelSendError::Closed)?;
+        self.channels.send(association, now, id, message)
     }
 
     /// Sets whether the lifetime of a channel's messages is a deadline ([`ChannelConfig::lifetime_is_deadline`]): for channels that the peer
     /// opened.
-    pub fn set_lifetime_is_deadline(&mut self, now: Instant, id: ChannelId, is_deadline: bool) {
-        if let Some((association, _)) = self.sctp.association_at(now) {
+    pub fn set_lifetime_is_deadline(&mut self, id: ChannelId, is_deadline: bool) {
+        if let Some(association) = self.sctp.association_mut() {
             self.channels
                 .set_lifetime_is_deadline(association, id, is_deadline);
         }
     }
 
     /// Closes a channel.
-    pub fn close_channel(&mut self, now: Instant, id: ChannelId) {
-        if let Some((association, at)) = self.sctp.association_at(now) {
-            self.channels.close(association, at, id);
+    pub fn close_channel(&mut self, now: Timestamp, id: ChannelId) {
+        if let Some(association) = self.sctp.association_mut() {
+            self.channels.close(association, now, id);
         }
     }
 
     /// The next message of a channel ([`Channels::recv`]). Messages are taken from the association only here, so that a slow application slows
     /// the peer.
-    pub fn recv(&mut self, now: Instant, id: ChannelId) -> Option<ChannelMessage> {
-        let (association, at) = self.sctp.association_at(now)?;
-        self.channels.recv(association, at, id)
+    pub fn recv(&mut self, now: Timestamp, id: ChannelId) -> Option<ChannelMessage> {
+        let association = self.sctp.association_mut()?;
+        self.channels.recv(association, now, id)
     }
 
     /// Bytes of the channel that wait for their first transmission.
@@ -401,33 +405,33 @@ impl Session {
     }
 
     /// From now on, [`ChannelEvent::BufferedAmountLow`] tells when the buffered amount falls to `threshold` or below.
-    pub fn set_buffered_amount_low_threshold(&mut self, now: Instant, id: ChannelId, threshold: usize) {
-        if let Some((association, at)) = self.sctp.association_at(now) {
+    pub fn set_buffered_amount_low_threshold(&mut self, now: Timestamp, id: ChannelId, threshold: usize) {
+        if let Some(association) = self.sctp.association_mut() {
             self.channels
-                .set_buffered_amount_low_threshold(association, at, id, threshold);
+                .set_buffered_amount_low_threshold(association, now, id, threshold);
         }
     }
 
     /// Ends the session when the peer has acknowledged all messages: the channels take no more. If the peer does not acknowledge them, the
     /// session ends nevertheless (`Config::shutdown_guard`). A session that is not connected ends at once.
-    pub fn shutdown(&mut self, now: Instant) {
-        let Some((association, at)) = self.sctp.association_at(now) else {
+    pub fn shutdown(&mut self, now: Timestamp) {
+        let Some(association) = self.sctp.association_mut() else {
             return self.close(now);
         };
-        association.shutdown(at);
+        association.shutdown(now);
         self.is_shutting_down = true;
     }
 
     /// Ends the session at once: the peer is told by ABORT and close_notify.
-    pub fn close(&mut self, now: Instant) {
-        if let Some((association, at)) = self.sctp.association_at(now) {
-            association.abort(at, Bytes::from_static(b"closed"));
+    pub fn close(&mut self, now: Timestamp) {
+        if let Some(association) = self.sctp.association_mut() {
+            association.abort(now, Bytes::from_static(b"closed"));
         }
         self.close_below(now);
     }
 
     /// Ends DTLS after SCTP: the last packet is before close_notify.
-    fn close_below(&mut self, now: Instant) {
+    fn close_below(&mut self, now: Timestamp) {
         let mut buffer = Vec::new();
         while let Some(transmit) = self.transmit(now, &mut buffer, 1) {
             self.datagrams.extend(transmit.map(|transmit| Datagram {
@@ -455,11 +459,11 @@ impl Session {
 }
 
 impl Session {
-    fn new(now: Instant, config: SessionConfig) -> Result<Self, SessionError> {
+    fn new(now: Timestamp, config: SessionConfig) -> Result<Self, SessionError> {
         Ok(Self {
             route: Route::new(now, &config.local, config.ice_lite)?,
             dtls: None,
-            sctp: Stack::new(now, config.sctp.clone())?,
+            sctp: Stack::new(config.sctp.clone())?,
             channels: Channels::new(Role::Client, config.limits),
             role: Role::Client,
             peer_port: SCTP_PORT,
@@ -512,7 +516,7 @@ impl Session {
     /// Both descriptions are known.
     fn begin(
         &mut self,
-        now: Instant,
+        now: Timestamp,
         peer: &Description,
         role: Role,
         offered: bool,
@@ -530,7 +534,7 @@ impl Session {
         Ok(())
     }
 
-    fn after_route(&mut self, now: Instant) {
+    fn after_route(&mut self, now: Timestamp) {
         while let Some(datagram) = self.route.poll_datagram() {
             self.put(datagram);
         }
@@ -540,15 +544,15 @@ impl Session {
                     if self.role == Role::Client && !self.ended {
                         self.on_dtls(now, |dtls, effects| dtls.connect(now, (), effects));
                     }
-                    if let Some((association, at)) = self.sctp.association_at(now).filter(|_| changed) {
-                        association.handle_path_error(at, PathId(0), PathError::RouteChanged);
+                    if let Some(association) = self.sctp.association_mut().filter(|_| changed) {
+                        association.handle_path_error(now, PathId(0), PathError::RouteChanged);
                     }
                 }
                 RouteEvent::Silent => self.tell(SessionEvent::Silent),
                 RouteEvent::Heard => {
-                    if let Some((association, at)) = self.sctp.association_at(now) {
+                    if let Some(association) = self.sctp.association_mut() {
                         // Its answer ends the back-off of SCTP's timers. The path exists.
-                        let _ = association.request_heartbeat(at, PathId(0));
+                        let _ = association.request_heartbeat(now, PathId(0));
                     }
                     self.tell(SessionEvent::Heard);
                 }
@@ -563,7 +567,7 @@ impl Session {
         }
     }
 
-    fn on_dtls(&mut self, now: Instant, call: impl FnOnce(&Peers<()>, &mut Effects<()>)) {
+    fn on_dtls(&mut self, now: Timestamp, call: impl FnOnce(&Peers<()>, &mut Effects<()>)) {
         let Some(dtls) = &self.dtls else { return };
         let mut effects = std::mem::take(&mut self.effects);
         call(dtls, &mut effects);
@@ -572,7 +576,7 @@ impl Session {
         self.effects = effects;
     }
 
-    fn settle_dtls(&mut self, now: Instant, effects: &Effects<()>) {
+    fn settle_dtls(&mut self, now: Timestamp, effects: &Effects<()>) {
         if let Some((source, destination)) = self.route.chosen() {
             for (_, bytes) in effects.datagrams() {
                 self.put(Datagram {
@@ -602,10 +606,10 @@ impl Session {
     }
 
     /// Takes the association's events.
-    fn take_events(&mut self, now: Instant) {
+    fn take_events(&mut self, now: Timestamp) {
         while let Some(event) = self.sctp.poll_event(now) {
-            if let Some((association, at)) = self.sctp.association_at(now) {
-                self.channels.handle_event(association, at, &event);
+            if let Some(association) = self.sctp.association_mut() {
+                self.channels.handle_event(association, now, &event);
             }
             match event {
                 Event::Established { .. } if !std::mem::replace(&mut self.is_connected, true) => {
@@ -622,7 +626,7 @@ impl Session {
     /// or, without a route, are lost.
     fn transmit(
         &mut self,
-        now: Instant,
+        now: Timestamp,
         buffer: &mut Vec<u8>,
         max_datagrams: usize,
     ) -> Option<Option<SessionTransmit>> {
@@ -654,9 +658,9 @@ impl Session {
     }
 
     /// The layers below SCTP have ended, and with them the association.
-    fn lose(&mut self, now: Instant, end: SessionEnd) {
-        if let Some((association, at)) = self.sctp.association_at(now) {
-            association.handle_path_error(at, PathId(0), PathError::Closed);
+    fn lose(&mut self, now: Timestamp, end: SessionEnd) {
+        if let Some(association) = self.sctp.association_mut() {
+            association.handle_path_error(now, PathId(0), PathError::Closed);
         }
         self.dtls = None;
         self.end(end);

@@ -1,10 +1,10 @@
 //! Offers of peers with other sections than ours, and the answers to them (RFC 9429, RFC 8841, RFC 9143).
 
 use std::net::SocketAddr;
-use std::time::Instant;
 
 use anabranch_datachannel::{Session, SessionConfig, SessionError, candidate_addresses};
 use anabranch_dtls::{Certificate, Fingerprint};
+use anabranch_proto::Timestamp;
 
 /// The part of an offer before its sections, without a BUNDLE group.
 const SESSION: &str = "v=0\r\no=- 1 2 IN IP4 0.0.0.0\r\ns=-\r\nt=0 0\r\n";
@@ -33,7 +33,7 @@ fn config() -> SessionConfig {
 }
 
 fn answer(offer: &str) -> String {
-    match Session::answer(Instant::now(), config(), offer) {
+    match Session::answer(Timestamp::ZERO, config(), offer) {
         Ok((_, answer)) => answer,
         Err(error) => panic!("{error}: {offer}"),
     }
@@ -41,7 +41,7 @@ fn answer(offer: &str) -> String {
 
 /// The error of an offer.
 fn error(offer: &str) -> String {
-    let result = Session::answer(Instant::now(), config(), offer);
+    let result = Session::answer(Timestamp::ZERO, config(), offer);
     result.expect_err(offer).to_string()
 }
 
@@ -183,12 +183,12 @@ fn rejected_data_channels_are_an_error() {
         let error = error(&offer);
         assert!(error.contains("rejected the data channels"), "{error}: {offer}");
     }
-    let (mut session, offer) = Session::offer(Instant::now(), config()).unwrap();
-    let (_, answer) = Session::answer(Instant::now(), config(), &offer).unwrap();
+    let (mut session, offer) = Session::offer(Timestamp::ZERO, config()).unwrap();
+    let (_, answer) = Session::answer(Timestamp::ZERO, config(), &offer).unwrap();
     let rejected = answer.replace("m=application 4000", "m=application 0");
     assert_ne!(rejected, answer);
     let error = session
-        .accept_answer(Instant::now(), &rejected)
+        .accept_answer(Timestamp::ZERO, &rejected)
         .unwrap_err()
         .to_string();
     assert!(error.contains("the peer rejected the data channels"), "{error}");
@@ -330,9 +330,9 @@ fn the_answer_has_the_protocol_of_the_offer() {
 #[test]
 fn the_answer_has_the_sections_of_the_offer() {
     let changed = |change: &dyn Fn(&str) -> String| {
-        let (mut session, offer) = Session::offer(Instant::now(), config()).unwrap();
-        let (_, answer) = Session::answer(Instant::now(), config(), &offer).unwrap();
-        session.accept_answer(Instant::now(), &change(&answer))
+        let (mut session, offer) = Session::offer(Timestamp::ZERO, config()).unwrap();
+        let (_, answer) = Session::answer(Timestamp::ZERO, config(), &offer).unwrap();
+        session.accept_answer(Timestamp::ZERO, &change(&answer))
     };
     changed(&str::to_owned).unwrap();
     changed(&|answer| {
@@ -355,7 +355,7 @@ fn the_answer_has_the_sections_of_the_offer() {
 #[test]
 fn trickle_is_answered_if_it_was_offered() {
     const OPTION: &str = "a=ice-options:trickle\r\n";
-    let (_, own) = Session::offer(Instant::now(), config()).unwrap();
+    let (_, own) = Session::offer(Timestamp::ZERO, config()).unwrap();
     assert!(sections(&own)[0].contains(OPTION), "{own}");
     let offer = format!("{SESSION}{DATA}{}", transport(1));
     assert!(!answer(&offer).contains("a=ice-options"));
@@ -372,7 +372,7 @@ fn the_section_has_the_default_candidate() {
     let describe = |local: &[&str]| {
         let local: Vec<SocketAddr> = local.iter().map(|address| address.parse().unwrap()).collect();
         let config = SessionConfig::new(Certificate::generate().unwrap(), local);
-        Session::offer(Instant::now(), config).unwrap().1
+        Session::offer(Timestamp::ZERO, config).unwrap().1
     };
     let dual = describe(&["[2001:db8::1]:4001", "192.0.2.200:4000"]);
     let start = "m=application 4000 UDP/DTLS/SCTP webrtc-datachannel\r\nc=IN IP4 192.0.2.200\r\n";

@@ -4,14 +4,14 @@ mod common;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anabranch_datachannel::{
     ChannelConfig, ChannelEvent, ChannelId, ChannelMessage, Datagram, OpenError, SdpError, Session,
     SessionConfig, SessionEnd, SessionError, SessionEvent,
 };
 use anabranch_dtls::{Certificate, DtlsConfig, DtlsError, Effects, Peers};
-use anabranch_proto::CloseReason;
+use anabranch_proto::{CloseReason, Timestamp};
 use bytes::Bytes;
 use common::Told;
 use is::stun::{StunMessage, TransId};
@@ -57,7 +57,7 @@ impl Seen {
 }
 
 struct Pair {
-    now: Instant,
+    now: Timestamp,
     sides: [Session; 2],
     wire: VecDeque<Datagram>,
     events: [Vec<Seen>; 2],
@@ -76,14 +76,14 @@ impl Pair {
         change_offer: impl FnOnce(String) -> String,
         change_answer: impl FnOnce(String) -> String,
     ) -> Self {
-        let now = Instant::now();
+        let now = Timestamp::ZERO;
         let (mut offers, offer) = Session::offer(now, offerer).unwrap();
         let (answers, answer) = Session::answer(now, answerer, &change_offer(offer)).unwrap();
         offers.accept_answer(now, &change_answer(answer)).unwrap();
         Self::of(now, [offers, answers])
     }
 
-    fn of(now: Instant, sides: [Session; 2]) -> Self {
+    fn of(now: Timestamp, sides: [Session; 2]) -> Self {
         Self {
             now,
             sides,
@@ -519,7 +519,7 @@ fn datagrams_that_wait_are_bounded() {
 /// RFC 8445 §7.3: the answerer's checks may be faster than its answer.
 #[test]
 fn checks_may_arrive_before_the_answer() {
-    let now = Instant::now();
+    let now = Timestamp::ZERO;
     let (mut offers, offer) = Session::offer(now, config(OFFERER)).unwrap();
     let (mut answers, answer) = Session::answer(now, config(ANSWERER), &offer).unwrap();
     let check = answers.poll_datagram(now).expect("a check");
@@ -574,7 +574,7 @@ fn a_forged_handshake_does_not_end_a_session() {
 /// The library for ICE panics at user fragments that are longer. Found by the fuzz target `session`.
 #[test]
 fn a_user_fragment_has_at_most_111_bytes() {
-    let now = Instant::now();
+    let now = Timestamp::ZERO;
     for (len, is_right) in [(111, true), (112, false), (256, false)] {
         let (_, offer) = Session::offer(now, config(OFFERER)).unwrap();
         let mut lines = offer.lines();
@@ -595,7 +595,7 @@ fn a_user_fragment_has_at_most_111_bytes() {
 /// target `session`.
 #[test]
 fn the_addresses_of_a_peer_are_bounded() {
-    let (now, own) = (Instant::now(), IceCreds::new());
+    let (now, own) = (Timestamp::ZERO, IceCreds::new());
     let (mut session, offer) = Session::offer(now, config(OFFERER)).unwrap();
     let value = |name: &str| {
         let mut lines = offer.lines();
@@ -646,7 +646,7 @@ fn the_addresses_of_a_peer_are_bounded() {
 
 #[test]
 fn mistakes_are_errors() {
-    let now = Instant::now();
+    let now = Timestamp::ZERO;
     let none = SessionConfig::new(Certificate::generate().unwrap(), []);
     assert!(matches!(Session::offer(now, none), Err(SessionError::Local(_))));
     let anywhere: SocketAddr = "0.0.0.0:1".parse().unwrap();
@@ -885,7 +885,7 @@ fn offers_of_another_connection_are_refused() {
 /// Trickle ICE (RFC 8838): candidates follow the descriptions.
 #[test]
 fn candidates_may_come_after_the_descriptions() {
-    let now = Instant::now();
+    let now = Timestamp::ZERO;
     let without = |text: &str| -> String {
         text.split_inclusive('\n')
             .filter(|line| !line.contains("candidate"))
@@ -958,8 +958,8 @@ fn a_shutdown_waits_for_acknowledgements() {
         assert_eq!(pair.take(closing).last(), Some(&Seen::Closed(SessionEnd::Closed)));
     }
     // Nothing is connected yet.
-    let (mut early, _) = Session::offer(Instant::now(), config(OFFERER)).unwrap();
-    early.shutdown(Instant::now());
+    let (mut early, _) = Session::offer(Timestamp::ZERO, config(OFFERER)).unwrap();
+    early.shutdown(Timestamp::ZERO);
     let end = SessionEvent::Closed(SessionEnd::Closed);
-    assert_eq!(early.poll_event(Instant::now()), Some(end));
+    assert_eq!(early.poll_event(Timestamp::ZERO), Some(end));
 }

@@ -4,11 +4,13 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use anabranch_proto::Timestamp;
 use dimpl::{Dtls, Output};
 
 use crate::certificate::Fingerprint;
+use crate::clock;
 use crate::effects::Collected;
 use crate::front::HANDSHAKE_FAILURE;
 use crate::hello::{HANDSHAKE, is_client_hello};
@@ -97,7 +99,7 @@ pub(crate) enum State {
 pub(crate) struct News {
     pub(crate) state: State,
     /// When time must pass for the connection next.
-    pub(crate) due: Option<Instant>,
+    pub(crate) due: Option<Timestamp>,
 }
 
 /// A connection with its lock. A thread may still use it when it has left the table: it has ended then, or another one has its place.
@@ -126,16 +128,16 @@ pub(crate) struct Connection {
     /// peer's next flight does not arrive before the present one is sent again.
     alert: Option<u8>,
     /// The latest time of a call.
-    clock: Instant,
-    timeout: Instant,
-    pub(crate) last_used: Instant,
+    clock: Timestamp,
+    timeout: Timestamp,
+    pub(crate) last_used: Timestamp,
     /// The time at which the table lets time pass for the connection at the latest; `None` if it does not know of the latest change.
-    told: Option<Instant>,
+    told: Option<Timestamp>,
 }
 
 impl Connection {
     /// A connection that has not started.
-    pub(crate) fn new(config: &DtlsConfig, is_client: bool, now: Instant) -> Self {
+    pub(crate) fn new(config: &DtlsConfig, is_client: bool, now: Timestamp) -> Self {
         Self {
             dtls: None,
             trust: config.trust.clone(),
@@ -157,8 +159,12 @@ impl Connection {
     }
 
     /// Starts a connection: as the client, or as the server that waits for a ClientHello. To read the key takes long.
-    pub(crate) fn start(&mut self, config: &DtlsConfig, dtls: &Arc<dimpl::Config>, now: Instant) {
-        let mut engine = Dtls::new_auto(Arc::clone(dtls), config.certificate.for_dtls(), now);
+    pub(crate) fn start(&mut self, config: &DtlsConfig, dtls: &Arc<dimpl::Config>, now: Timestamp) {
+        let mut engine = Dtls::new_auto(
+            Arc::clone(dtls),
+            config.certificate.for_dtls(),
+            clock::instant(now),
+        );
         if self.is_client {
             engine.set_active(true);
         }
@@ -166,7 +172,7 @@ impl Connection {
     }
 
     /// The latest change, if the table does not know it yet.
-    pub(crate) fn news(&mut self, now: Instant, idle_timeout: Duration) -> Option<News> {
+    pub(crate) fn news(&mut self, now: Timestamp, idle_timeout: Duration) -> Option<News> {
         let due = match self.state {
             State::Handshake => Some(self.timeout.max(now + LEAST_HANDSHAKE_WAIT)),
             State::Established(_) => {
@@ -207,7 +213,7 @@ impl Connection {
     }
 
     /// A datagram arrived.
-    pub(crate) fn handle_datagram(&mut self, now: Instant, datagram: &[u8], out: &mut Collected) {
+    pub(crate) fn handle_datagram(&mut self, now: Timestamp, datagram: &[u8], out: &mut Collected) {
         if self.awaits_answer && datagram.first() != Some(&HANDSHAKE) {
             if let Some(code) = fatal_alert(datagram) {
                 self.on_refusal(code);
@@ -236,7 +242,7 @@ impl Connection {
     }
 
     /// Time has passed.
-    pub(crate) fn handle_timeout(&mut self, now: Instant, out: &mut Collected) {
+    pub(crate) fn handle_timeout(&mut self, now: Timestamp, out: &mut Collected) {
         let before = out.datagrams.len();
         self.run(now, out, |_| Ok(()));
         if self.awaits_answer {
@@ -250,7 +256,7 @@ impl Connection {
     }
 
     /// Time has passed: ends the connection if there was no traffic for too long.
-    pub(crate) fn pass_time(&mut self, now: Instant, idle_timeout: Duration, out: &mut Collected) {
+    pub(crate) fn pass_time(&mut self, now: Timestamp, idle_timeout: Duration, out: &mut Collected) {
         let is_complete = matches!(self.state, State::Established(_));
         if is_complete && now >= self.last_used + idle_timeout {
             self.close(now, DtlsError::Idle, out);
@@ -271,7 +277,7 @@ impl Connection {
     /// are lost, as on a slow link.
     pub(crate) fn send(
         &mut self,
-        now: Instant,
+        now: Timestamp,
         certificate: Option<Fingerprint>,
         packet: &[u8],
         out: &mut Collected,
@@ -289,7 +295,7 @@ impl Connection {
     }
 
     /// Closes the connection with a close_notify, if the handshake is complete.
-    pub(crate) fn close(&mut self, now: Instant, reason: DtlsError, out: &mut Collected) {
+    pub(crate) fn close(&mut self, now: Timestamp, reason: DtlsError, out: &mut Collected) {
         if !matches!(self.state, State::Ended(_)) {
             self.run(now, out, Dtls::close);
             self.set_state(State::Ended(reason));
@@ -308,7 +314,7 @@ impl Connection {
     /// know the time has panicked at its first ClientHello.
     fn run(
         &mut self,
-        now: Instant,
+        now: Timestamp,
         out: &mut Collected,
         call: impl FnOnce(&mut Dtls) -> Result<(), dimpl::Error>,
     ) {
@@ -324,7 +330,7 @@ impl Connection {
             State::Handshake | State::Ended(_) => RECORD_LEN,
         };
         let result = catch_unwind(AssertUnwindSafe(|| {
-            let result = dtls.handle_timeout(now).and_then(|()| call(dtls));
+            let result = dtls.handle_timeout(clock::instant(now)).and_then(|()| call(dtls));
             (poll(dtls, out, &mut events, room), result)
         }));
         let Ok((timeout, result)) = result else {
@@ -364,7 +370,7 @@ impl Connection {
         }
     }
 
-    fn on_connected(&mut self, now: Instant, out: &mut Collected) {
+    fn on_connected(&mut self, now: Timestamp, out: &mut Collected) {
         match self.peer {
             _ if self.state != State::Handshake => {}
             Some((fingerprint, true)) => {
@@ -438,7 +444,7 @@ enum Told {
 }
 
 /// Takes all output, with at first this room for a record. Returns the time of the next timeout.
-fn poll(dtls: &mut Dtls, out: &mut Collected, told: &mut Vec<Told>, mut room: usize) -> Option<Instant> {
+fn poll(dtls: &mut Dtls, out: &mut Collected, told: &mut Vec<Told>, mut room: usize) -> Option<Timestamp> {
     loop {
         match dtls.poll_output(out.room(room)) {
             Output::Packet(datagram) => {
@@ -452,7 +458,7 @@ fn poll(dtls: &mut Dtls, out: &mut Collected, told: &mut Vec<Told>, mut room: us
             Output::PeerCert(certificate) => told.push(Told::Certificate(certificate.to_vec())),
             Output::Connected => told.push(Told::Connected),
             Output::CloseNotify => told.push(Told::CloseNotify),
-            Output::Timeout(at) => return Some(at),
+            Output::Timeout(at) => return Some(clock::timestamp(at)),
             Output::BufferTooSmall { needed } if needed > room => room = needed,
             Output::BufferTooSmall { .. } => return None,
             _ => {}
@@ -467,7 +473,7 @@ mod tests {
 
     #[test]
     fn a_panic_of_the_library_ends_the_connection() {
-        let now = Instant::now();
+        let now = Timestamp::ZERO;
         let config = DtlsConfig::new(Certificate::generate().unwrap());
         let mut connection = Connection::new(&config, true, now);
         connection.start(&config, &Arc::new(dimpl::Config::default()), now);

@@ -1,7 +1,8 @@
 //! A connection as the table of connections knows it: everything that can be read without the lock of the connection.
 
 use std::sync::Arc;
-use std::time::Instant;
+
+use anabranch_proto::Timestamp;
 
 use crate::certificate::Fingerprint;
 use crate::connection::Shared;
@@ -18,14 +19,14 @@ pub(crate) struct Entry {
     /// The peer's certificate, when the handshake is complete.
     pub(crate) certificate: Option<Fingerprint>,
     /// When the handshake was completed; before, when it began.
-    pub(crate) completed: Instant,
+    pub(crate) completed: Timestamp,
     /// The place among the handshakes, or among the connections that no association uses, and the time from which on it is unused.
     pub(crate) place: u64,
-    pub(crate) unused_since: Option<Instant>,
+    pub(crate) unused_since: Option<Timestamp>,
 }
 
 impl Entry {
-    pub(crate) fn new(connection: &Shared, is_client: bool, cookie: Option<Cookie>, now: Instant) -> Self {
+    pub(crate) fn new(connection: &Shared, is_client: bool, cookie: Option<Cookie>, now: Timestamp) -> Self {
         Self {
             connection: Arc::clone(connection),
             is_client,

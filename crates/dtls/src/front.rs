@@ -9,8 +9,9 @@ use std::cell::Cell;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use anabranch_proto::Timestamp;
 use dimpl::CryptoError;
 use dimpl::crypto::aws_lc_rs::default_provider;
 use dimpl::crypto::{Buf, HashAlgorithm, HmacProvider, KeyProvider, SignatureAlgorithm, SigningKey};
@@ -38,7 +39,7 @@ pub(crate) const ILLEGAL_PARAMETER: u8 = 47;
 pub(crate) struct Front {
     key: [u8; 32],
     /// The time from which periods are counted: that of the first ClientHello.
-    start: Option<Instant>,
+    start: Option<Timestamp>,
     dtls: Arc<dimpl::Config>,
     scratch: Collected,
 }
@@ -56,7 +57,7 @@ impl Front {
     }
 
     /// Reads a ClientHello.
-    pub(crate) fn read<'a>(&mut self, now: Instant, address: SocketAddr, datagram: &'a [u8]) -> Read<'a> {
+    pub(crate) fn read<'a>(&mut self, now: Timestamp, address: SocketAddr, datagram: &'a [u8]) -> Read<'a> {
         match Hello::read(datagram) {
             Some(hello) if hello.number() == 0 => Read::First(hello),
             Some(hello) if hello.number() == 1 => self.read_second(now, address, &hello),
@@ -64,7 +65,7 @@ impl Front {
         }
     }
 
-    fn read_second<'a>(&mut self, now: Instant, address: SocketAddr, hello: &Hello<'a>) -> Read<'a> {
+    fn read_second<'a>(&mut self, now: Timestamp, address: SocketAddr, hello: &Hello<'a>) -> Read<'a> {
         let Ok(cookie) = Cookie::try_from(hello.cookie()) else {
             return Read::Forged;
         };
@@ -82,7 +83,7 @@ impl Front {
     /// Answers a first ClientHello with a cookie, or with the alert that it cannot be served. The answer is not longer than the ClientHello.
     pub(crate) fn answer(
         &mut self,
-        now: Instant,
+        now: Timestamp,
         address: SocketAddr,
         config: &DtlsConfig,
         (hello, datagram): (&Hello<'_>, &[u8]),
@@ -109,7 +110,7 @@ impl Front {
         }
     }
 
-    fn period(&mut self, now: Instant) -> u64 {
+    fn period(&mut self, now: Timestamp) -> u64 {
         let start = *self.start.get_or_insert(now);
         now.saturating_duration_since(start).as_secs() / PERIOD.as_secs()
     }
@@ -157,7 +158,7 @@ impl fmt::Debug for Front {
 /// Begins a connection with a ClientHello whose cookie is valid. The library gets both ClientHellos; the peer has the answer to the first one.
 pub(crate) fn begin(
     connection: &mut Connection,
-    now: Instant,
+    now: Timestamp,
     (cookie, first): (Cookie, &[u8]),
     second: &[u8],
     out: &mut Collected,

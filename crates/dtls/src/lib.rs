@@ -10,6 +10,7 @@
 //! in WebRTC.
 
 mod certificate;
+mod clock;
 mod connection;
 mod effects;
 mod entry;

@@ -7,8 +7,9 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use anabranch_proto::Timestamp;
 use dimpl::crypto::aws_lc_rs::default_provider;
 
 use crate::certificate::Fingerprint;
@@ -107,7 +108,7 @@ impl<K: PeerKey> Peers<K> {
     }
 
     /// Begins a connection to a peer as the client, unless there is one.
-    pub fn connect(&self, now: Instant, key: K, effects: &mut Effects<K>) {
+    pub fn connect(&self, now: Timestamp, key: K, effects: &mut Effects<K>) {
         let table = self.table();
         if !table.established.has(key) {
             self.begin_as_client(now, key, table, effects);
@@ -118,7 +119,7 @@ impl<K: PeerKey> Peers<K> {
     /// forgotten this endpoint, or the peer its connection (RFC 6347 §4.2.8). The new connection replaces that of the same certificate when it
     /// is complete. If the peer's certificate is given, only the endpoint that began the present connection begins another, so that no two
     /// handshakes meet. Without effect during a handshake, and in the first 4 s of the present connection.
-    pub fn renew(&self, now: Instant, key: K, certificate: Option<Fingerprint>, effects: &mut Effects<K>) {
+    pub fn renew(&self, now: Timestamp, key: K, certificate: Option<Fingerprint>, effects: &mut Effects<K>) {
         let table = self.table();
         let may = match table.established.find(key, certificate) {
             Some(entry) => {
@@ -134,7 +135,7 @@ impl<K: PeerKey> Peers<K> {
 
     fn begin_as_client(
         &self,
-        now: Instant,
+        now: Timestamp,
         key: K,
         mut table: MutexGuard<'_, Table<K>>,
         effects: &mut Effects<K>,
@@ -154,18 +155,18 @@ impl<K: PeerKey> Peers<K> {
     }
 
     /// An association with a peer begins: its connection is kept, unless it is idle for too long.
-    pub fn hold(&self, now: Instant, key: K) {
+    pub fn hold(&self, now: Timestamp, key: K) {
         self.table().hold(now, key);
     }
 
     /// The last association with a peer ended. If no other begins, the connection is closed after 30 s.
-    pub fn release(&self, now: Instant, key: K, effects: &mut Effects<K>) {
+    pub fn release(&self, now: Timestamp, key: K, effects: &mut Effects<K>) {
         self.table().release(now, key, effects);
         self.tell_leaving(now, effects);
     }
 
     /// Encrypts an SCTP packet to a peer. Without a connection it is lost.
-    pub fn send(&self, now: Instant, key: K, packet: &[u8], effects: &mut Effects<K>) {
+    pub fn send(&self, now: Timestamp, key: K, packet: &[u8], effects: &mut Effects<K>) {
         self.send_to(now, key, None, packet, effects);
     }
 
@@ -174,7 +175,7 @@ impl<K: PeerKey> Peers<K> {
     /// both.
     pub fn send_to(
         &self,
-        now: Instant,
+        now: Timestamp,
         key: K,
         certificate: Option<Fingerprint>,
         packet: &[u8],
@@ -186,7 +187,7 @@ impl<K: PeerKey> Peers<K> {
     /// The same for several packets, whose records follow each other.
     pub fn send_batch<'a>(
         &self,
-        now: Instant,
+        now: Timestamp,
         key: K,
         certificate: Option<Fingerprint>,
         packets: impl Iterator<Item = &'a [u8]> + Clone,
@@ -210,7 +211,7 @@ impl<K: PeerKey> Peers<K> {
     }
 
     /// A datagram arrived. Datagrams that are not DTLS, or from strangers without a ClientHello, have no effect.
-    pub fn handle_datagram(&self, now: Instant, key: K, datagram: &[u8], effects: &mut Effects<K>) {
+    pub fn handle_datagram(&self, now: Timestamp, key: K, datagram: &[u8], effects: &mut Effects<K>) {
         if is_client_hello(datagram) {
             self.on_hello(now, key, datagram, effects);
             return;
@@ -228,7 +229,7 @@ impl<K: PeerKey> Peers<K> {
     }
 
     /// A ClientHello arrived, or a part of one. It is never for a complete connection, which would answer it and disturb the new handshake.
-    fn on_hello(&self, now: Instant, key: K, datagram: &[u8], effects: &mut Effects<K>) {
+    fn on_hello(&self, now: Timestamp, key: K, datagram: &[u8], effects: &mut Effects<K>) {
         let Some(address) = key.address() else {
             self.on_hello_of_proved(now, key, datagram, effects);
             return;
@@ -250,7 +251,7 @@ impl<K: PeerKey> Peers<K> {
     }
 
     /// A ClientHello, or a part of one, of a peer whose address another protocol has proved.
-    fn on_hello_of_proved(&self, now: Instant, key: K, datagram: &[u8], effects: &mut Effects<K>) {
+    fn on_hello_of_proved(&self, now: Timestamp, key: K, datagram: &[u8], effects: &mut Effects<K>) {
         let table = self.table();
         let call = |connection: &mut Connection, out: &mut Collected| {
             connection.handle_datagram(now, datagram, out);
@@ -266,7 +267,7 @@ impl<K: PeerKey> Peers<K> {
     /// A second ClientHello arrived, whose cookie proves that the peer receives at its address.
     fn on_proved(
         &self,
-        now: Instant,
+        now: Timestamp,
         key: K,
         first: (Cookie, &[u8]),
         datagram: &[u8],
@@ -302,7 +303,7 @@ impl<K: PeerKey> Peers<K> {
 
     fn begin_as_server(
         &self,
-        now: Instant,
+        now: Timestamp,
         key: K,
         cookie: Option<Cookie>,
         mut table: MutexGuard<'_, Table<K>>,
@@ -320,12 +321,12 @@ impl<K: PeerKey> Peers<K> {
 
     /// When [`Peers::handle_timeout`] must be called.
     #[must_use]
-    pub fn timeout(&self) -> Option<Instant> {
+    pub fn timeout(&self) -> Option<Timestamp> {
         self.table().timeouts.first()
     }
 
     /// Time has passed: handshakes are continued, and idle connections are closed.
-    pub fn handle_timeout(&self, now: Instant, effects: &mut Effects<K>) {
+    pub fn handle_timeout(&self, now: Timestamp, effects: &mut Effects<K>) {
         loop {
             let mut table = self.table();
             let Some(key) = table.timeouts.take_due(now) else {
@@ -346,7 +347,7 @@ impl<K: PeerKey> Peers<K> {
 
     /// An ICMP message reports that no program receives at this address; `quote` is the beginning of the datagram that it quotes. It ends a
     /// handshake of which nothing has arrived, if it quotes the ClientHello. A complete connection stays.
-    pub fn handle_port_unreachable(&self, now: Instant, key: K, quote: &[u8], effects: &mut Effects<K>) {
+    pub fn handle_port_unreachable(&self, now: Timestamp, key: K, quote: &[u8], effects: &mut Effects<K>) {
         let handshake = self.table().handshake(key);
         if let Some(handshake) = handshake {
             self.on(now, key, &handshake, effects, |connection, out| {
@@ -358,13 +359,13 @@ impl<K: PeerKey> Peers<K> {
     }
 
     /// Closes the connection to a peer.
-    pub fn close(&self, now: Instant, key: K, effects: &mut Effects<K>) {
+    pub fn close(&self, now: Timestamp, key: K, effects: &mut Effects<K>) {
         self.table().close_all(now, key, effects);
         self.tell_leaving(now, effects);
     }
 
     /// Closes all connections.
-    pub fn close_all(&self, now: Instant, effects: &mut Effects<K>) {
+    pub fn close_all(&self, now: Timestamp, effects: &mut Effects<K>) {
         let keys: BTreeSet<K> = {
             let table = self.table();
             let handshakes = table.handshakes.keys().copied();
@@ -378,7 +379,7 @@ impl<K: PeerKey> Peers<K> {
     /// Work on one connection under its lock.
     fn on(
         &self,
-        now: Instant,
+        now: Timestamp,
         key: K,
         shared: &Shared,
         effects: &mut Effects<K>,
@@ -390,7 +391,7 @@ impl<K: PeerKey> Peers<K> {
     /// Work on a connection that this thread has locked. Then the table learns of the changes.
     fn work(
         &self,
-        now: Instant,
+        now: Timestamp,
         key: K,
         (shared, mut connection): (&Shared, MutexGuard<'_, Connection>),
         effects: &mut Effects<K>,
@@ -407,7 +408,7 @@ impl<K: PeerKey> Peers<K> {
     }
 
     /// Tells the peers of connections that have left the table.
-    fn tell_leaving(&self, now: Instant, effects: &mut Effects<K>) {
+    fn tell_leaving(&self, now: Timestamp, effects: &mut Effects<K>) {
         for (key, connection, reason) in std::mem::take(&mut effects.leaving) {
             let mut connection = lock(&connection);
             connection.close(now, reason, &mut effects.collected);

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use anabranch_proto::Timestamp;
 
 use crate::connection::{DtlsError, LEAST_WAIT, News, Shared, State};
 use crate::effects::Effects;
@@ -79,7 +81,7 @@ impl<K: PeerKey> Table<K> {
 
     /// A peer begins a handshake. If there are too many, the oldest one of its host is dropped, or, if the host has no more than its share,
     /// the oldest one of all.
-    pub(crate) fn begin(&mut self, now: Instant, key: K, mut entry: Entry, effects: &mut Effects<K>) {
+    pub(crate) fn begin(&mut self, now: Timestamp, key: K, mut entry: Entry, effects: &mut Effects<K>) {
         entry.place = self.begun.add(key);
         self.handshakes.insert(key, entry);
         if self.begun.len() > self.max_handshakes
@@ -98,7 +100,7 @@ impl<K: PeerKey> Table<K> {
     }
 
     /// Whether there may be another complete connection. If there are too many, the oldest unused one is closed.
-    pub(crate) fn has_room(&mut self, now: Instant, effects: &mut Effects<K>) -> bool {
+    pub(crate) fn has_room(&mut self, now: Timestamp, effects: &mut Effects<K>) -> bool {
         if self.established.len() < self.max_connections {
             return true;
         }
@@ -110,13 +112,13 @@ impl<K: PeerKey> Table<K> {
     }
 
     /// An association with a peer begins.
-    pub(crate) fn hold(&mut self, now: Instant, key: K) {
+    pub(crate) fn hold(&mut self, now: Timestamp, key: K) {
         self.held.insert(key);
         self.note_use(now, key);
     }
 
     /// The last association with a peer ended.
-    pub(crate) fn release(&mut self, now: Instant, key: K, effects: &mut Effects<K>) {
+    pub(crate) fn release(&mut self, now: Timestamp, key: K, effects: &mut Effects<K>) {
         self.held.remove(&key);
         self.note_use(now, key);
         self.make_room(now, key, effects);
@@ -126,7 +128,7 @@ impl<K: PeerKey> Table<K> {
     /// A connection of the table has changed. If two threads tell changes of one connection, the order in which they come does not matter.
     pub(crate) fn settle(
         &mut self,
-        now: Instant,
+        now: Timestamp,
         key: K,
         connection: &Shared,
         news: &News,
@@ -174,7 +176,7 @@ impl<K: PeerKey> Table<K> {
     }
 
     /// A connection is complete, or an association began or ended. A peer whose address another protocol has proved needs no association.
-    fn note_use(&mut self, now: Instant, key: K) {
+    fn note_use(&mut self, now: Timestamp, key: K) {
         let is_used = self.held.contains(&key) || key.address().is_none();
         for entry in self.established.of_mut(key) {
             if is_used && entry.unused_since.take().is_some() {
@@ -187,7 +189,7 @@ impl<K: PeerKey> Table<K> {
     }
 
     /// Closes unused connections while there are too many, of all peers or of this peer's host.
-    fn make_room(&mut self, now: Instant, key: K, effects: &mut Effects<K>) {
+    fn make_room(&mut self, now: Timestamp, key: K, effects: &mut Effects<K>) {
         while let Some(oldest) = self.unused.too_many(key).or_else(|| {
             let oldest = self.unused.oldest();
             oldest.filter(|_| self.established.len() > self.max_connections)
@@ -197,20 +199,20 @@ impl<K: PeerKey> Table<K> {
     }
 
     /// Closes the connections of a peer that has no association.
-    fn close_unused(&mut self, now: Instant, key: K, effects: &mut Effects<K>) {
+    fn close_unused(&mut self, now: Timestamp, key: K, effects: &mut Effects<K>) {
         let entries = self.established.take(key, |_| true);
         self.close(now, key, entries, &DtlsError::Unused, effects);
     }
 
     /// Time has passed for a peer: closes those of its connections that were unused for too long.
-    pub(crate) fn expire(&mut self, now: Instant, key: K, effects: &mut Effects<K>) {
+    pub(crate) fn expire(&mut self, now: Timestamp, key: K, effects: &mut Effects<K>) {
         let is_old = |entry: &Entry| entry.unused_since.is_some_and(|since| now >= since + UNUSED);
         let entries = self.established.take(key, is_old);
         self.close(now, key, entries, &DtlsError::Unused, effects);
     }
 
     /// Removes all connections of a peer, and its handshake.
-    pub(crate) fn close_all(&mut self, now: Instant, key: K, effects: &mut Effects<K>) {
+    pub(crate) fn close_all(&mut self, now: Timestamp, key: K, effects: &mut Effects<K>) {
         let mut entries = self.established.take(key, |_| true);
         entries.extend(self.remove_handshake(key));
         self.close(now, key, entries, &DtlsError::Closed, effects);
@@ -219,7 +221,7 @@ impl<K: PeerKey> Table<K> {
     /// These connections have left the table. Their peers are told when its lock is released: that is cryptography.
     fn close(
         &mut self,
-        now: Instant,
+        now: Timestamp,
         key: K,
         entries: Vec<Entry>,
         reason: &DtlsError,
@@ -234,7 +236,7 @@ impl<K: PeerKey> Table<K> {
     }
 
     /// Notes when the connections of a peer need time to pass: at `due`, or when one of them has been unused for too long.
-    fn schedule(&mut self, now: Instant, key: K, due: Option<Instant>, effects: &mut Effects<K>) {
+    fn schedule(&mut self, now: Timestamp, key: K, due: Option<Timestamp>, effects: &mut Effects<K>) {
         if !self.established.has(key) && !self.handshakes.contains_key(&key) {
             self.timeouts.forget(key);
             return;

@@ -1,13 +1,14 @@
 //! The next timeout of each peer.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+
+use anabranch_proto::Timestamp;
 
 /// The next timeout of each peer. It may be early: a connection that was used meanwhile is noted again.
 #[derive(Debug)]
 pub(crate) struct Timeouts<K> {
-    by_time: BTreeSet<(Instant, K)>,
-    by_key: BTreeMap<K, Instant>,
+    by_time: BTreeSet<(Timestamp, K)>,
+    by_key: BTreeMap<K, Timestamp>,
 }
 
 impl<K> Default for Timeouts<K> {
@@ -20,7 +21,7 @@ impl<K> Default for Timeouts<K> {
 }
 
 impl<K: Copy + Ord> Timeouts<K> {
-    pub(crate) fn note(&mut self, at: Instant, key: K) {
+    pub(crate) fn note(&mut self, at: Timestamp, key: K) {
         if let Some(former) = self.by_key.get(&key).copied() {
             if former <= at {
                 return;
@@ -38,11 +39,11 @@ impl<K: Copy + Ord> Timeouts<K> {
         }
     }
 
-    pub(crate) fn first(&self) -> Option<Instant> {
+    pub(crate) fn first(&self) -> Option<Timestamp> {
         self.by_time.first().map(|(at, _)| *at)
     }
 
-    pub(crate) fn take_due(&mut self, now: Instant) -> Option<K> {
+    pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<K> {
         let (at, key) = self.by_time.first().copied().filter(|(at, _)| *at <= now)?;
         self.by_time.remove(&(at, key));
         self.by_key.remove(&key);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anabranch_dtls::{Certificate, CertificateError, DtlsConfig, DtlsError, Effects, Peers};
+use anabranch_proto::Timestamp;
 use dimpl::{Dtls, DtlsCertificate, Output};
 
 /// A certificate with an RSA key of 2,048 bits: `openssl req -x509 -newkey rsa:2048 -subj /CN=rsa -outform DER`.
@@ -58,11 +59,12 @@ fn take(peer: &mut Dtls) -> Vec<Vec<u8>> {
 #[test]
 fn an_rsa_certificate_is_named_in_the_error() {
     for (version, peer_is_client) in [(12, false), (12, true), (13, false), (13, true)] {
-        let mut now = Instant::now();
+        let mut now = Timestamp::ZERO;
         let ours: Peers<u32> = Peers::new(DtlsConfig::new(Certificate::generate().unwrap()));
-        let mut peer = rsa_peer(version, now);
+        let start = Instant::now();
+        let mut peer = rsa_peer(version, start);
         peer.set_active(peer_is_client);
-        peer.handle_timeout(now).unwrap();
+        peer.handle_timeout(start).unwrap();
         let mut effects = Effects::default();
         if !peer_is_client {
             ours.connect(now, 1, &mut effects);

@@ -1,16 +1,17 @@
 //! A connection belongs to the certificate of the peer, not to its address. Hosts exchange datagrams in memory.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anabranch_dtls::{Certificate, DtlsConfig, DtlsError, Effects, Fingerprint, Peers};
+use anabranch_proto::Timestamp;
 
 /// The server's address.
 const SERVER: u32 = 80;
 
 /// A server, and hosts that the network maps to addresses.
 struct Net {
-    now: Instant,
+    now: Timestamp,
     server: Peers<u32>,
     hosts: Vec<Peers<u32>>,
     prints: Vec<Fingerprint>,
@@ -35,7 +36,7 @@ impl Net {
     fn new(count: usize, address: u32) -> Self {
         let configs: Vec<_> = (0..count).map(|_| config()).collect();
         Self {
-            now: Instant::now(),
+            now: Timestamp::ZERO,
             server: Peers::new(config()),
             prints: configs.iter().map(|own| own.certificate.fingerprint()).collect(),
             hosts: configs.into_iter().map(Peers::new).collect(),
@@ -49,7 +50,7 @@ impl Net {
     }
 
     /// Calls the server, or a host.
-    fn act(&mut self, who: Option<usize>, call: impl FnOnce(&Peers<u32>, Instant, &mut Effects<u32>)) {
+    fn act(&mut self, who: Option<usize>, call: impl FnOnce(&Peers<u32>, Timestamp, &mut Effects<u32>)) {
         let mut effects = Effects::default();
         let side = who.map_or(&self.server, |host| &self.hosts[host]);
         call(side, self.now, &mut effects);

@@ -1,9 +1,8 @@
 //! The resident memory that handshakes and connections take (`docs/LIMITS.md`). One test, so that it has the process for itself.
 #![cfg(target_os = "linux")]
 
-use std::time::Instant;
-
 use anabranch_dtls::{Certificate, DtlsConfig, Effects, Peers};
+use anabranch_proto::Timestamp;
 use anabranch_testkit::resident;
 use client::{Client, Version};
 
@@ -13,7 +12,7 @@ const HANDSHAKES: usize = 128;
 const CONNECTIONS: usize = 256;
 
 /// A client that goes on until its handshake is complete, or stops after its second ClientHello.
-fn serve(peers: &Peers<u32>, now: Instant, key: u32, version: Version, is_silent: bool) {
+fn serve(peers: &Peers<u32>, now: Timestamp, key: u32, version: Version, is_silent: bool) {
     let mut client = Client::new(version, now);
     for _ in 0..if is_silent { 2 } else { 6 } {
         for datagram in client.take() {
@@ -28,7 +27,7 @@ fn serve(peers: &Peers<u32>, now: Instant, key: u32, version: Version, is_silent
 
 #[test]
 fn what_peers_can_make_this_endpoint_store() {
-    let now = Instant::now();
+    let now = Timestamp::ZERO;
     let config = DtlsConfig::new(Certificate::generate().unwrap());
     let peers: Peers<u32> = Peers::new(config.max_handshakes(HANDSHAKES));
     let hellos = [Version::Dtls12, Version::Both].map(|version| Client::new(version, now).take().remove(0));

@@ -1,16 +1,17 @@
 //! Endpoints that exchange DTLS datagrams in memory.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anabranch_dtls::{Certificate, DtlsConfig, DtlsError, Effects, Fingerprint, OVERHEAD, Peers, Trust};
+use anabranch_proto::Timestamp;
 use client::{Client, Version};
 
 mod client;
 
 /// A client and a server whose datagrams may be lost or changed by the network.
 struct Pair {
-    now: Instant,
+    now: Timestamp,
     sides: [Peers<u32>; 2],
     /// Datagrams in transit: the receiver, its key of the sender, the bytes.
     wire: VecDeque<(usize, u32, Vec<u8>)>,
@@ -34,7 +35,7 @@ fn config() -> DtlsConfig {
 impl Pair {
     fn new(client: DtlsConfig, server: DtlsConfig) -> Self {
         Self {
-            now: Instant::now(),
+            now: Timestamp::ZERO,
             sides: [Peers::new(client), Peers::new(server)],
             wire: VecDeque::new(),
             packets: Default::default(),
@@ -45,7 +46,7 @@ impl Pair {
         }
     }
 
-    fn act(&mut self, side: usize, call: impl FnOnce(&Peers<u32>, Instant, &mut Effects<u32>)) {
+    fn act(&mut self, side: usize, call: impl FnOnce(&Peers<u32>, Timestamp, &mut Effects<u32>)) {
         let mut effects = Effects::default();
         call(&self.sides[side], self.now, &mut effects);
         for (key, datagram) in effects.datagrams() {
@@ -416,7 +417,7 @@ fn strangers_do_not_disturb_a_connection() {
 
 #[test]
 fn a_peer_of_dtls_1_2_is_served_and_cannot_be_disturbed() {
-    let mut now = Instant::now();
+    let mut now = Timestamp::ZERO;
     let server: Peers<u32> = Peers::new(config());
     let mut client = Client::new(Version::Dtls12, now);
     let mut hellos = Vec::new();

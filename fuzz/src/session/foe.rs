@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
-use std::time::Instant;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use anabranch_datachannel::Datagram;
 use anabranch_dtls::{Certificate, DtlsConfig, Effects, Peers};
+use anabranch_proto::Timestamp;
 use anabranch_wire::Tsn;
 use anabranch_wire::chunk::kind;
 use bytes::Bytes;
@@ -66,9 +68,16 @@ pub(super) struct Foe {
     pub(super) parts: usize,
 }
 
+/// The origin of the ICE library's time.
+static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+fn instant(time: Timestamp) -> Instant {
+    *ORIGIN + Duration::from_nanos(time.0)
+}
+
 impl Foe {
     pub(super) fn new(
-        now: Instant,
+        now: Timestamp,
         credentials: IceCreds,
         certificate: &Certificate,
         addresses: [SocketAddr; 2],
@@ -77,7 +86,7 @@ impl Foe {
         let mut ice = IceAgent::new(credentials.clone());
         let candidate = Candidate::host(addresses[1], "udp").expect("an address");
         ice.add_local_candidate(candidate);
-        ice.handle_timeout(now);
+        ice.handle_timeout(instant(now));
         let mut sctp = Peer::new(5000, Tsn(1000));
         sctp.interleaves = choice & 0x40 != 0;
         Self {
@@ -106,18 +115,18 @@ impl Foe {
     }
 
     /// Both descriptions are known.
-    pub(super) fn begin(&mut self, now: Instant, theirs: IceCreds, controlling: bool) {
+    pub(super) fn begin(&mut self, now: Timestamp, theirs: IceCreds, controlling: bool) {
         self.ice.set_controlling(controlling);
         self.ice.set_remote_credentials(theirs.clone());
         self.theirs = theirs;
         let candidate = Candidate::host(self.addresses[0], "udp").expect("an address");
         self.ice.add_remote_candidate(candidate);
-        self.ice.handle_timeout(now);
+        self.ice.handle_timeout(instant(now));
         self.after_ice(now);
     }
 
     /// ICE begins again, with new credentials if there are some.
-    pub(super) fn restart(&mut self, now: Instant, own: Option<IceCreds>, theirs: IceCreds) {
+    pub(super) fn restart(&mut self, now: Timestamp, own: Option<IceCreds>, theirs: IceCreds) {
         let controlling = self.ice.controlling();
         if let Some(own) = own {
             self.ice.ice_restart(own.clone(), true);
@@ -130,20 +139,21 @@ impl Foe {
         self.credentials.clone()
     }
 
-    pub(super) fn poll_timeout(&mut self) -> Option<Instant> {
+    pub(super) fn poll_timeout(&mut self) -> Option<Timestamp> {
         let ice = self.ice.poll_timeout().filter(|_| self.answers_checks);
+        let ice = ice.map(|at| Timestamp::ZERO + at.saturating_duration_since(*ORIGIN));
         ice.into_iter().chain(self.dtls.timeout()).min()
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Instant) {
+    pub(super) fn handle_timeout(&mut self, now: Timestamp) {
         if self.answers_checks {
-            self.ice.handle_timeout(now);
+            self.ice.handle_timeout(instant(now));
             self.after_ice(now);
         }
         self.on_dtls(now, |dtls, effects| dtls.handle_timeout(now, effects));
     }
 
-    pub(super) fn handle(&mut self, now: Instant, datagram: &Datagram) {
+    pub(super) fn handle(&mut self, now: Timestamp, datagram: &Datagram) {
         let (source, destination) = (datagram.source, datagram.destination);
         let bytes = &datagram.bytes;
         let Some(first) = bytes.first() else { return };
@@ -161,7 +171,7 @@ impl Foe {
                     destination,
                     message,
                 };
-                self.ice.handle_packet(now, packet);
+                self.ice.handle_packet(instant(now), packet);
                 self.after_ice(now);
             }
             return;
@@ -174,7 +184,7 @@ impl Foe {
         }
     }
 
-    fn after_ice(&mut self, now: Instant) {
+    fn after_ice(&mut self, now: Timestamp) {
         while let Some(transmit) = self.ice.poll_transmit() {
             self.sent.push(Datagram {
                 source: transmit.source,
@@ -198,7 +208,7 @@ impl Foe {
         }));
     }
 
-    fn on_dtls(&mut self, now: Instant, call: impl FnOnce(&Peers<()>, &mut Effects<()>)) {
+    fn on_dtls(&mut self, now: Timestamp, call: impl FnOnce(&Peers<()>, &mut Effects<()>)) {
         let mut effects = Effects::default();
         call(&self.dtls, &mut effects);
         self.put(&effects);
@@ -217,7 +227,7 @@ impl Foe {
         }
     }
 
-    fn send_init(&mut self, now: Instant) {
+    fn send_init(&mut self, now: Timestamp) {
         let init = self.init(kind::INIT);
         let packet = self.sctp.packet(0, &init);
         self.send_packet(now, &packet);
@@ -230,7 +240,7 @@ impl Foe {
     }
 
     /// A packet of the victim arrived.
-    fn on_packet(&mut self, now: Instant, packet: Bytes) {
+    fn on_packet(&mut self, now: Timestamp, packet: Bytes) {
         self.sctp.seen.clear();
         self.sctp.observe(Sent {
             source: None,
@@ -260,13 +270,13 @@ impl Foe {
     }
 
     /// Sends chunks in one packet.
-    pub(super) fn send(&mut self, now: Instant, chunks: &[u8]) {
+    pub(super) fn send(&mut self, now: Timestamp, chunks: &[u8]) {
         let packet = self.sctp.packet(self.sctp.endpoint_tag, chunks);
         self.send_packet(now, &packet);
     }
 
     /// Sends chunks, as many in each packet as fit.
-    fn send_all(&mut self, now: Instant, chunks: Vec<Vec<u8>>) {
+    fn send_all(&mut self, now: Timestamp, chunks: Vec<Vec<u8>>) {
         let mut waiting: Vec<u8> = Vec::new();
         for chunk in chunks {
             if !waiting.is_empty() && waiting.len() + chunk.len() > PACKET {
@@ -278,7 +288,7 @@ impl Foe {
         self.send(now, &waiting);
     }
 
-    fn send_packet(&mut self, now: Instant, packet: &[u8]) {
+    fn send_packet(&mut self, now: Timestamp, packet: &[u8]) {
         self.last = packet.to_vec();
         let mut effects = Effects::default();
         self.dtls.send(now, (), packet, &mut effects);
@@ -343,7 +353,7 @@ fn stream(input: &mut Input<'_>) -> u16 {
 
 /// The commands of the input.
 impl Foe {
-    pub(super) fn command(&mut self, now: Instant, command: u8, input: &mut Input<'_>) {
+    pub(super) fn command(&mut self, now: Timestamp, command: u8, input: &mut Input<'_>) {
         let more = command >> 5;
         match command & 15 {
             0 => {
@@ -442,7 +452,7 @@ impl Foe {
         self.parts += len;
     }
 
-    fn messages(&mut self, now: Instant, more: u8, input: &mut Input<'_>) {
+    fn messages(&mut self, now: Timestamp, more: u8, input: &mut Input<'_>) {
         let (stream, bits) = (stream(input), input.u8());
         let ppid = [51, 53, 56, 57, 0, 54, 52, 53][usize::from(bits & 7)];
         let len = [1, 100, 1000, 5000][usize::from(bits >> 3 & 3)];
@@ -454,7 +464,7 @@ impl Foe {
     }
 
     /// Fragments of one message, most often without its end.
-    fn fragments(&mut self, now: Instant, more: u8, input: &mut Input<'_>) {
+    fn fragments(&mut self, now: Timestamp, more: u8, input: &mut Input<'_>) {
         let (stream, bits) = (stream(input), input.u8());
         let ppid = [DCEP, 51, 53, DCEP][usize::from(bits & 3)];
         let len = [1, 1000, 1150, 8000][usize::from(bits >> 2 & 3)];
@@ -471,7 +481,7 @@ impl Foe {
     }
 
     /// The same on many streams.
-    fn flood(&mut self, now: Instant, more: u8, input: &mut Input<'_>) {
+    fn flood(&mut self, now: Timestamp, more: u8, input: &mut Input<'_>) {
         let first = stream(input);
         let (count, step) = (u16::from(input.u8()) * 2, 1 + u16::from(input.u8() & 3));
         let streams = (0..count.min(MOST_STREAMS)).map(|number| first.wrapping_add(number * step));
@@ -500,7 +510,7 @@ impl Foe {
     }
 
     /// Chunks that set up, restart or end an association.
-    fn on_control(&mut self, now: Instant, more: u8, input: &mut Input<'_>) {
+    fn on_control(&mut self, now: Timestamp, more: u8, input: &mut Input<'_>) {
         let before = self.sctp.tag;
         match more {
             0 => self.send(now, &chunk(kind::SHUTDOWN, 0, &self.sctp.highest.0.to_be_bytes())),
@@ -530,7 +540,7 @@ impl Foe {
     }
 
     /// Ends and beginnings of DTLS connections, and records in clear text.
-    fn on_connection(&mut self, now: Instant, more: u8, input: &mut Input<'_>) {
+    fn on_connection(&mut self, now: Timestamp, more: u8, input: &mut Input<'_>) {
         match more {
             0 => self.on_dtls(now, |dtls, effects| dtls.close_all(now, effects)),
             1 | 2 => self.on_dtls(now, |dtls, effects| dtls.renew(now, (), None, effects)),

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anabranch_datachannel::{
     ChannelConfig, ChannelEvent, ChannelId, ChannelMessage, ChannelSendError, Datagram, OpenError, Session,
     SessionConfig, SessionError, SessionEvent,
 };
-use anabranch_proto::Reliability;
+use anabranch_proto::{Reliability, Timestamp};
 use bytes::Bytes;
 
 use super::foe::Foe;
@@ -103,7 +103,7 @@ pub(super) struct Side {
     /// Bytes of the labels of channels that the application opened.
     labels: usize,
     /// Timeouts at the same time.
-    at_once: (Option<Instant>, u32),
+    at_once: (Option<Timestamp>, u32),
     /// The memory of the session now, and the most during the last call.
     held: isize,
     most_held: isize,
@@ -218,7 +218,7 @@ impl Side {
 /// Events and datagrams.
 impl Side {
     /// Takes all events and datagrams.
-    pub(super) fn drain(&mut self, now: Instant) -> Vec<Datagram> {
+    pub(super) fn drain(&mut self, now: Timestamp) -> Vec<Datagram> {
         let mut sent = Vec::new();
         let mut left = MOST_POLLS;
         loop {
@@ -369,7 +369,7 @@ impl Side {
 
 /// Calls of the application.
 impl Side {
-    pub(super) fn open(&mut self, now: Instant, config: &ChannelConfig) -> Option<u16> {
+    pub(super) fn open(&mut self, now: Timestamp, config: &ChannelConfig) -> Option<u16> {
         let opened = self.call(|session| session.open(now, config.clone()));
         match opened {
             Ok(ChannelId(id)) => {
@@ -392,7 +392,7 @@ impl Side {
         }
     }
 
-    pub(super) fn send(&mut self, now: Instant, id: u16, is_text: bool, bytes: &[u8]) -> bool {
+    pub(super) fn send(&mut self, now: Timestamp, id: u16, is_text: bool, bytes: &[u8]) -> bool {
         let sent = self.call(|session| {
             let bytes = Bytes::copy_from_slice(bytes);
             session.send(now, ChannelId(id), ChannelMessage { is_text, bytes })
@@ -419,7 +419,7 @@ impl Side {
     }
 
     /// Reads a message. Returns whether there was one.
-    pub(super) fn read(&mut self, now: Instant, id: u16) -> bool {
+    pub(super) fn read(&mut self, now: Timestamp, id: u16) -> bool {
         let message = self.call(|session| session.recv(now, ChannelId(id)));
         let known = self.channels.get_mut(&id);
         let Some(message) = message else {
@@ -443,7 +443,7 @@ impl Side {
         true
     }
 
-    pub(super) fn close(&mut self, now: Instant, id: u16) {
+    pub(super) fn close(&mut self, now: Timestamp, id: u16) {
         if let Some(known) = self
             .channels
             .get_mut(&id)
@@ -471,7 +471,7 @@ impl Side {
     }
 
     /// Calls that change little.
-    pub(super) fn ask(&mut self, now: Instant, id: u16, threshold: usize) {
+    pub(super) fn ask(&mut self, now: Timestamp, id: u16, threshold: usize) {
         self.call(|session| {
             session.set_buffered_amount_low_threshold(now, ChannelId(id), threshold);
             let _ = session.buffered_amount(ChannelId(id));
@@ -483,7 +483,7 @@ impl Side {
 
 /// The network and the clock.
 impl Side {
-    pub(super) fn handle(&mut self, now: Instant, datagram: &Datagram) {
+    pub(super) fn handle(&mut self, now: Timestamp, datagram: &Datagram) {
         let (source, destination): (SocketAddr, SocketAddr) = (datagram.source, datagram.destination);
         self.call(|session| {
             let _ = session.accepts(&datagram.bytes);
@@ -491,7 +491,7 @@ impl Side {
         });
     }
 
-    pub(super) fn poll_timeout(&mut self) -> Option<Instant> {
+    pub(super) fn poll_timeout(&mut self) -> Option<Timestamp> {
         let next = self.call(Session::poll_timeout);
         assert!(
             next.is_none() || self.stage != Stage::Ended,
@@ -505,7 +505,7 @@ impl Side {
     }
 
     /// Handles the timeout, if it is due. Time goes on then.
-    pub(super) fn handle_timeout(&mut self, now: Instant) {
+    pub(super) fn handle_timeout(&mut self, now: Timestamp) {
         if self.poll_timeout().is_none_or(|due| due > now) {
             return;
         }

@@ -229,7 +229,7 @@ impl Hub {
             for (peer, reason) in ended {
                 self.end_users(layer, peer, &reason);
             }
-            let next = layer.peers.timeout().map(Instant::from_std);
+            let next = layer.peers.timeout().map(|due| self.instant(due));
             let far = Instant::now() + std::time::Duration::from_secs(3600);
             tokio::select! {
                 () = layer.wake.notified() => {}

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use anabranch_dtls::{DtlsConfig, DtlsError, Effects, Fingerprint, Peers};
-use anabranch_proto::{AssociationId, Config, LowerLayer, MultipathMode};
+use anabranch_proto::{AssociationId, Config, LowerLayer, MultipathMode, Timestamp};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -19,6 +19,7 @@ use crate::pool::Pool;
 #[derive(Debug)]
 pub(super) struct DtlsLayer {
     pub(super) peers: Peers<SocketAddr>,
+    started: Instant,
     /// The associations of each peer.
     pub(super) users: Mutex<BTreeMap<SocketAddr, Vec<AssociationId>>>,
     /// Connections that ended and whose associations were not told yet.
@@ -109,9 +110,11 @@ impl Bond {
 const KEPT: usize = 16;
 
 impl DtlsLayer {
-    pub(super) fn new(config: DtlsConfig) -> Self {
+    /// `started` is the beginning of the endpoint's time.
+    pub(super) fn new(config: DtlsConfig, started: Instant) -> Self {
         Self {
             peers: Peers::new(config),
+            started,
             users: Mutex::default(),
             ended: Mutex::default(),
             wake: Notify::new(),
@@ -144,10 +147,14 @@ impl DtlsLayer {
     /// Calls the connections. Packets in clear text and datagrams to be sent are returned; ends wait for `Hub::keep_dtls`.
     pub(super) fn call(
         &self,
-        call: impl FnOnce(&Peers<SocketAddr>, std::time::Instant, &mut Effects<SocketAddr>),
+        call: impl FnOnce(&Peers<SocketAddr>, Timestamp, &mut Effects<SocketAddr>),
     ) -> Effects<SocketAddr> {
         let mut effects = lock(&self.spare).pop().unwrap_or_default();
-        call(&self.peers, Instant::now().into_std(), &mut effects);
+        call(
+            &self.peers,
+            Timestamp::ZERO + self.started.elapsed(),
+            &mut effects,
+        );
         for (peer, fingerprint) in &effects.established {
             tracing::debug!(%peer, %fingerprint, "a DTLS connection is complete");
         }

@@ -268,6 +268,7 @@ impl Hub {
             stopping: false,
             clock: Timestamp::ZERO,
         };
+        let started = Instant::now();
         let hub = Arc::new(Self {
             registry: Mutex::new(registry),
             sockets: Sockets::new(sockets),
@@ -278,11 +279,11 @@ impl Hub {
             link: LinkLayer::open(layers.links),
             observers,
             #[cfg(feature = "dtls")]
-            dtls: layers.dtls.map(DtlsLayer::new),
+            dtls: layers.dtls.map(|config| DtlsLayer::new(config, started)),
             #[cfg(not(feature = "dtls"))]
             dtls: None,
             tls: layers.tls,
-            started: Instant::now(),
+            started,
             acceptable: Notify::new(),
             idle: Notify::new(),
             stop: watch::Sender::new(false),
@@ -303,7 +304,7 @@ impl Hub {
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        Timestamp(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        Timestamp::ZERO + self.started.elapsed()
     }
 
     pub(crate) fn instant(&self, time: Timestamp) -> Instant {

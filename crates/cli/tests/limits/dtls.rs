@@ -1,9 +1,10 @@
 //! The memory of DTLS: hostile clients against the connections of an endpoint. A client's memory is freed before the measurement.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anabranch_dtls::{Certificate, DtlsConfig, Effects, Peers};
+use anabranch_proto::Timestamp;
 
 use crate::Scenario;
 use crate::attack::Attack;
@@ -28,7 +29,7 @@ fn client(host: u32, port: u16) -> SocketAddr {
 
 struct Attacked {
     server: Peers<SocketAddr>,
-    now: Instant,
+    now: Timestamp,
     /// The settings of all clients.
     of_clients: DtlsConfig,
 }
@@ -38,7 +39,7 @@ impl Attacked {
         let own = || Certificate::generate().expect("a certificate");
         let mut attacked = Self {
             server: Peers::new(set(DtlsConfig::new(own()))),
-            now: Instant::now(),
+            now: Timestamp::ZERO,
             of_clients: DtlsConfig::new(own()),
         };
         // The library for DTLS allocates what it needs once.

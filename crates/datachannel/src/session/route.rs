@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use anabranch_proto::Timestamp;
 use is::stun::{StunMessage, StunPacket};
 use is::{Candidate, IceAgent, IceAgentEvent, IceCreds};
 
-use super::Datagram;
 use super::learned::Learned;
+use super::{Datagram, clock};
 use crate::sdp::{Description, MOST_CANDIDATES};
 use crate::session_config::SessionError;
 
@@ -48,7 +49,7 @@ pub(super) struct Route {
     /// The route before: the peer's last records on it may still arrive.
     left: Option<(SocketAddr, SocketAddr)>,
     /// The time of the peer's last message, or of the last description of either side. `None` before both descriptions are known.
-    heard: Option<Instant>,
+    heard: Option<Timestamp>,
     /// Whether the peer was heard at all.
     met: bool,
     is_silent: bool,
@@ -57,7 +58,7 @@ pub(super) struct Route {
 
 impl Route {
     /// Of a session that receives at the addresses `local`; `is_lite` if this side only answers checks.
-    pub(super) fn new(now: Instant, local: &[SocketAddr], is_lite: bool) -> Result<Self, SessionError> {
+    pub(super) fn new(now: Timestamp, local: &[SocketAddr], is_lite: bool) -> Result<Self, SessionError> {
         Ok(Self {
             ice: agent(now, local, is_lite)?,
             offered: None,
@@ -94,7 +95,7 @@ impl Route {
     /// Both descriptions are known; `offered` if this side made the offer.
     pub(super) fn begin(
         &mut self,
-        now: Instant,
+        now: Timestamp,
         peer: &Description,
         offered: bool,
     ) -> Result<(), SessionError> {
@@ -109,7 +110,7 @@ impl Route {
     }
 
     /// Prepares a restart. The next description of this side is its offer; if `local` is not empty, with these addresses.
-    pub(super) fn offer_restart(&mut self, now: Instant, local: &[SocketAddr]) -> Result<(), SessionError> {
+    pub(super) fn offer_restart(&mut self, now: Timestamp, local: &[SocketAddr]) -> Result<(), SessionError> {
         let local = if local.is_empty() { &self.local } else { local };
         self.offered = Some(agent(now, local, self.is_lite())?);
         self.local = local.to_vec();
@@ -118,7 +119,7 @@ impl Route {
     }
 
     /// The peer answered the offer of a restart.
-    pub(super) fn accept_restart(&mut self, now: Instant, peer: &Description) {
+    pub(super) fn accept_restart(&mut self, now: Timestamp, peer: &Description) {
         if let Some(agent) = self.offered.take() {
             self.replace(agent);
             self.meet(now, peer);
@@ -126,7 +127,7 @@ impl Route {
     }
 
     /// The peer made an offer in a session that has begun: with other credentials it restarts ICE (RFC 8839 §4.4.1.1.1).
-    pub(super) fn answer(&mut self, now: Instant, peer: &Description) -> Result<(), SessionError> {
+    pub(super) fn answer(&mut self, now: Timestamp, peer: &Description) -> Result<(), SessionError> {
         self.offered = None;
         if self.ice.remote_credentials() != Some(&peer.credentials) {
             let agent = agent(now, &self.local, self.is_lite())?;
@@ -147,17 +148,17 @@ impl Route {
         }
     }
 
-    fn meet(&mut self, now: Instant, peer: &Description) {
+    fn meet(&mut self, now: Timestamp, peer: &Description) {
         self.ice.set_remote_credentials(peer.credentials.clone());
         for candidate in &peer.candidates {
             self.add_candidate(candidate.clone());
         }
-        self.ice.handle_timeout(now);
+        self.ice.handle_timeout(clock::instant(now));
         self.wait(now);
     }
 
     /// Gives the peer its time from now on.
-    fn wait(&mut self, now: Instant) {
+    fn wait(&mut self, now: Timestamp) {
         self.heard = Some(now);
     }
 
@@ -190,7 +191,7 @@ impl Route {
     /// A STUN message arrived. Messages of strangers have no effect.
     pub(super) fn handle_stun(
         &mut self,
-        now: Instant,
+        now: Timestamp,
         source: SocketAddr,
         destination: SocketAddr,
         bytes: &[u8],
@@ -210,7 +211,7 @@ impl Route {
             destination,
             message,
         };
-        ice.handle_packet(now, packet);
+        ice.handle_packet(clock::instant(now), packet);
         self.met = true;
         if self.heard.is_some() {
             self.wait(now);
@@ -236,8 +237,9 @@ impl Route {
         self.chosen
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Instant) {
-        self.agents().for_each(|ice| ice.handle_timeout(now));
+    pub(super) fn handle_timeout(&mut self, now: Timestamp) {
+        let at = clock::instant(now);
+        self.agents().for_each(|ice| ice.handle_timeout(at));
         let Some(heard) = self.heard else { return };
         if self.met && !self.is_silent && now >= heard + SILENCE {
             self.is_silent = true;
@@ -254,7 +256,7 @@ impl Route {
         }
     }
 
-    pub(super) fn poll_timeout(&mut self) -> Option<Instant> {
+    pub(super) fn poll_timeout(&mut self) -> Option<Timestamp> {
         let limit = if self.met && !self.is_silent {
             SILENCE
         } else {
@@ -262,6 +264,7 @@ impl Route {
         };
         let deadline = self.heard.map(|heard| heard + limit);
         let agents = self.agents().filter_map(IceAgent::poll_timeout).min();
+        let agents = agents.map(clock::timestamp);
         [agents, deadline].into_iter().flatten().min()
     }
 
@@ -298,7 +301,7 @@ impl Route {
 }
 
 /// An agent that receives at these addresses.
-fn agent(now: Instant, local: &[SocketAddr], is_lite: bool) -> Result<IceAgent, SessionError> {
+fn agent(now: Timestamp, local: &[SocketAddr], is_lite: bool) -> Result<IceAgent, SessionError> {
     if local.is_empty() || local.len() > MOST_LOCAL {
         return Err(SessionError::Local(format!("{} were given", local.len())));
     }
@@ -314,7 +317,7 @@ fn agent(now: Instant, local: &[SocketAddr], is_lite: bool) -> Result<IceAgent, 
         ice.add_local_candidate(candidate);
     }
     // The agent's clock must run before the peer's first check: a check that comes before the peer's description would stop it.
-    IceAgent::handle_timeout(&mut ice, now);
+    IceAgent::handle_timeout(&mut ice, clock::instant(now));
     Ok(ice)
 }
 

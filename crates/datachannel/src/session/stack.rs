@@ -1,8 +1,7 @@
-//! SCTP over DTLS (RFC 8261): the endpoint of a session, its one association, and their clock.
+//! SCTP over DTLS (RFC 8261): the endpoint of a session, and its one association.
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
 
 use anabranch_dtls::OVERHEAD;
 use anabranch_proto::{
@@ -25,12 +24,9 @@ const STREAMS: u16 = 65_535;
 const LARGEST_PACKET: u16 = 1500;
 /// The most datagrams of a batch: a UDP socket takes at most 65,507 bytes in one call.
 const MOST_IN_BATCH: usize = 65_507 / LARGEST_PACKET as usize;
-/// The first moment of SCTP's clock.
-const FIRST: Duration = Duration::from_secs(1);
 
 /// The SCTP of a session.
 pub(super) struct Stack {
-    started: Instant,
     endpoint: Endpoint,
     association: Option<(AssociationId, Box<Association>)>,
     /// The packets of a batch.
@@ -39,7 +35,7 @@ pub(super) struct Stack {
 
 impl Stack {
     /// With these settings, except those that WebRTC and DTLS fix.
-    pub(super) fn new(now: Instant, mut config: Config) -> Result<Self, SessionError> {
+    pub(super) fn new(mut config: Config) -> Result<Self, SessionError> {
         config.lower_layer = LowerLayer::Dtls { overhead: OVERHEAD };
         config.path_mtu_limit = config.path_mtu_limit.min(LARGEST_PACKET);
         config.local_addresses.clear();
@@ -52,17 +48,10 @@ impl Stack {
         let mut endpoint = Endpoint::new(config, seed).map_err(|error| sctp(&error))?;
         endpoint.listen(SCTP_PORT).map_err(|error| sctp(&error))?;
         Ok(Self {
-            started: now,
             endpoint,
             association: None,
             buffer: Vec::new(),
         })
-    }
-
-    /// SCTP's time.
-    fn at(&self, now: Instant) -> Timestamp {
-        let since = now.saturating_duration_since(self.started) + FIRST;
-        Timestamp(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// The association, if it has begun.
@@ -70,39 +59,38 @@ impl Stack {
         self.association.as_ref().map(|(_, association)| &**association)
     }
 
-    /// The association, if it has begun, and SCTP's time.
-    pub(super) fn association_at(&mut self, now: Instant) -> Option<(&mut Association, Timestamp)> {
-        let at = self.at(now);
-        let (_, association) = self.association.as_mut()?;
-        Some((association, at))
+    /// The same, to change it.
+    pub(super) fn association_mut(&mut self) -> Option<&mut Association> {
+        self.association
+            .as_mut()
+            .map(|(_, association)| &mut **association)
     }
 
     /// Begins the association, unless the peer has begun it (RFC 9260 §5.2.1).
-    pub(super) fn connect(&mut self, now: Instant, port: u16) -> Result<(), ConnectError> {
+    pub(super) fn connect(&mut self, now: Timestamp, port: u16) -> Result<(), ConnectError> {
         if self.association.is_none() {
             let options = ConnectOptions::default().local_port(SCTP_PORT);
-            let (id, association) = self.endpoint.connect(self.at(now), PEER, port, options)?;
+            let (id, association) = self.endpoint.connect(now, PEER, port, options)?;
             self.adopt(now, id, association);
         }
         Ok(())
     }
 
-    fn adopt(&mut self, now: Instant, id: AssociationId, mut association: Box<Association>) {
-        Channels::prepare(&mut association, self.at(now));
+    fn adopt(&mut self, now: Timestamp, id: AssociationId, mut association: Box<Association>) {
+        Channels::prepare(&mut association, now);
         self.association = Some((id, association));
     }
 
     /// A packet of the peer arrived. Returns the answer to it, if the endpoint and not the association answers.
-    pub(super) fn handle_packet(&mut self, now: Instant, packet: Bytes) -> Option<Bytes> {
-        let at = self.at(now);
+    pub(super) fn handle_packet(&mut self, now: Timestamp, packet: Bytes) -> Option<Bytes> {
         match self
             .endpoint
-            .handle_datagram(at, None, PEER, packet, EcnCodepoint::NotEct)
+            .handle_datagram(now, None, PEER, packet, EcnCodepoint::NotEct)
         {
             Handling::Reply(reply) => return Some(reply.packet),
             Handling::Deliver(id, inbound) => {
                 if let Some((_, association)) = self.association.as_mut().filter(|(own, _)| *own == id) {
-                    association.handle_packet(at, inbound);
+                    association.handle_packet(now, inbound);
                 }
             }
             // A session has one association.
@@ -110,11 +98,11 @@ impl Stack {
                 self.adopt(now, id, association);
             }
             Handling::Accept(id, mut association) => {
-                association.refuse(at);
+                association.refuse(now);
                 let mut packet = Vec::new();
-                let abort = association.poll_transmit(at, &mut packet, 1);
+                let abort = association.poll_transmit(now, &mut packet, 1);
                 while let Some(event) = association.poll_endpoint_event() {
-                    self.endpoint.handle_event(at, id, event);
+                    self.endpoint.handle_event(now, id, event);
                 }
                 return abort.map(|abort| Bytes::copy_from_slice(&packet[..abort.len]));
             }
@@ -123,27 +111,25 @@ impl Stack {
         None
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Instant) {
-        if let Some((association, at)) = self.association_at(now)
-            && association.poll_timeout().is_some_and(|due| due <= at)
+    pub(super) fn handle_timeout(&mut self, now: Timestamp) {
+        if let Some(association) = self.association_mut()
+            && association.poll_timeout().is_some_and(|due| due <= now)
         {
-            association.handle_timeout(at);
+            association.handle_timeout(now);
         }
     }
 
     /// The next timeout: of the association, or the one of the channels, if that is sooner.
-    pub(super) fn poll_timeout(&self, channels: Option<Timestamp>) -> Option<Instant> {
+    pub(super) fn poll_timeout(&self, channels: Option<Timestamp>) -> Option<Timestamp> {
         let timeouts = [self.association()?.poll_timeout(), channels];
-        let at = timeouts.into_iter().flatten().min()?;
-        Some(self.started + Duration::from_nanos(at.0).saturating_sub(FIRST))
+        timeouts.into_iter().flatten().min()
     }
 
     /// The next event of the association.
-    pub(super) fn poll_event(&mut self, now: Instant) -> Option<Event> {
-        let at = self.at(now);
+    pub(super) fn poll_event(&mut self, now: Timestamp) -> Option<Event> {
         let (id, association) = self.association.as_mut()?;
         while let Some(event) = association.poll_endpoint_event() {
-            self.endpoint.handle_event(at, *id, event);
+            self.endpoint.handle_event(now, *id, event);
         }
         association.poll_event()
     }
@@ -151,15 +137,14 @@ impl Stack {
     /// The next packets to be sent, as many as one batch of at most `max_datagrams` can take.
     pub(super) fn poll_packets(
         &mut self,
-        now: Instant,
+        now: Timestamp,
         max_datagrams: usize,
     ) -> Option<impl Iterator<Item = &[u8]>> {
-        let at = self.at(now);
         let (_, association) = self.association.as_mut()?;
         let burst = association.burst_limit().datagrams;
         let most = max_datagrams.min(burst).clamp(1, MOST_IN_BATCH);
         self.buffer.clear();
-        let packets = association.poll_transmit(at, &mut self.buffer, most)?;
+        let packets = association.poll_transmit(now, &mut self.buffer, most)?;
         let segment = packets.segment_size.unwrap_or(packets.len).max(1);
         Some(self.buffer[..packets.len].chunks(segment))
     }
@@ -170,20 +155,19 @@ mod tests {
     use super::*;
 
     /// A peer that connects from this SCTP port, as far as it gets. Returns its events.
-    fn connect(stack: &mut Stack, now: Instant, port: u16) -> Vec<Event> {
-        let at = stack.at(now);
+    fn connect(stack: &mut Stack, now: Timestamp, port: u16) -> Vec<Event> {
         let mut endpoint = Endpoint::new(Config::default(), [port as u8; 32]).unwrap();
         let options = ConnectOptions::default().local_port(port);
-        let (_, mut association) = endpoint.connect(at, PEER, SCTP_PORT, options).unwrap();
+        let (_, mut association) = endpoint.connect(now, PEER, SCTP_PORT, options).unwrap();
         let mut packet = Vec::new();
-        while let Some(sent) = association.poll_transmit(at, &mut packet, 1) {
+        while let Some(sent) = association.poll_transmit(now, &mut packet, 1) {
             let answer = stack.handle_packet(now, Bytes::copy_from_slice(&packet[..sent.len]));
             let packets = stack.poll_packets(now, 1).into_iter().flatten();
             let answers = answer.into_iter().chain(packets.map(Bytes::copy_from_slice));
             for answer in answers.collect::<Vec<_>>() {
-                let handling = endpoint.handle_datagram(at, None, PEER, answer, EcnCodepoint::NotEct);
+                let handling = endpoint.handle_datagram(now, None, PEER, answer, EcnCodepoint::NotEct);
                 if let Handling::Deliver(_, inbound) = handling {
-                    association.handle_packet(at, inbound);
+                    association.handle_packet(now, inbound);
                 }
             }
             packet.clear();
@@ -193,8 +177,8 @@ mod tests {
 
     #[test]
     fn a_second_association_is_refused_with_an_abort() {
-        let now = Instant::now();
-        let mut stack = Stack::new(now, Config::default()).unwrap();
+        let now = Timestamp::ZERO;
+        let mut stack = Stack::new(Config::default()).unwrap();
         let first = connect(&mut stack, now, 5000);
         assert!(matches!(first[0], Event::Established { .. }), "{first:?}");
         let second = connect(&mut stack, now, 5001);

@@ -1,8 +1,10 @@
 //! A client that is not [`Peers`](anabranch_dtls::Peers): the library alone, with one version of DTLS.
 
-use std::time::Instant;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use anabranch_dtls::Certificate;
+use anabranch_proto::Timestamp;
 use dimpl::{Config, Dtls, DtlsCertificate, Output};
 
 /// The versions that a client offers.
@@ -16,6 +18,12 @@ pub(crate) enum Version {
     Both,
 }
 
+/// The library's time.
+pub(crate) fn instant(time: Timestamp) -> Instant {
+    static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    *ORIGIN + Duration::from_nanos(time.0)
+}
+
 /// A client, and the packets that it received.
 pub(crate) struct Client {
     pub dtls: Dtls,
@@ -25,11 +33,12 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(version: Version, now: Instant) -> Self {
+    pub(crate) fn new(version: Version, now: Timestamp) -> Self {
         Self::with(version, now, Config::default())
     }
 
-    pub(crate) fn with(version: Version, now: Instant, config: Config) -> Self {
+    pub(crate) fn with(version: Version, now: Timestamp, config: Config) -> Self {
+        let now = instant(now);
         let (certificate, key) = Certificate::generate().unwrap().to_pem().unwrap();
         let [certificate, private_key] = [certificate, key].map(|pem| der(&pem));
         let certificate = DtlsCertificate {

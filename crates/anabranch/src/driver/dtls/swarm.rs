@@ -379,7 +379,7 @@ impl Net {
     fn hello(&mut self) -> Vec<u8> {
         let config = DtlsConfig::new(self.certificate());
         let (client, mut effects) = (Peers::new(config), Effects::default());
-        client.connect(std::time::Instant::now(), Z, &mut effects);
+        client.connect(anabranch_proto::Timestamp::ZERO, Z, &mut effects);
         let (_, hello) = effects.datagrams().next().expect("a ClientHello");
         hello.to_vec()
     }

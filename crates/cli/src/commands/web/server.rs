@@ -392,7 +392,7 @@ mod tests {
         let certificate = Certificate::generate().unwrap();
         let with_port = announced.into_iter().map(|address| SocketAddr::new(address, 1));
         let config = SessionConfig::new(certificate, with_port.collect::<Vec<_>>());
-        let session = anabranch_datachannel::Session::offer(Instant::now(), config);
+        let session = anabranch_datachannel::Session::offer(anabranch_proto::Timestamp::ZERO, config);
         assert!(session.is_ok());
     }
 }
