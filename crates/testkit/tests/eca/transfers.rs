@@ -141,7 +141,11 @@ fn paths_are_cut_and_restored() {
 #[test]
 fn an_early_copy_of_a_reliable_message_takes_another_path() {
     let config = config(|config| config.recovery = RecoveryRules::RACK);
-    let mut pair = Setup::new(4).path(link(10)).path(link(20)).config(config).connect();
+    let mut pair = Setup::new(4)
+        .path(link(10))
+        .path(link(20))
+        .config(config)
+        .connect();
     let longest = |pair: &mut Pair, times: u32, cut: Option<u32>| {
         let mut longest = Duration::ZERO;
         for no in 0..times {
