@@ -141,7 +141,7 @@ async def test_a_setting_of_a_wrong_type_is_named(settings: dict[str, Any], text
 def test_each_event_of_the_native_part_has_a_class() -> None:
     source = (PACKAGE / "src/facts.rs").read_text(encoding="utf-8")
     functions = source[source.index("pub(crate) fn event<") : source.index("/// The reason of")]
-    fields = {"path", "remote", "state", "outbound_streams", "inbound_streams", "cause", "address", "count", "text", "{event:?}"}
+    fields = {"path", "remote", "state", "outbound_streams", "inbound_streams", "cause", "address", "bytes", "count", "text", "{event:?}"}
     names = set(re.findall(r'"([^"]+)"', functions)) - fields
     assert names == set(_events.EVENTS)
     assert all(getattr(anabranch, name) is kind for name, kind in _events.EVENTS.items())
