@@ -66,17 +66,18 @@ impl From<&str> for PathSource {
 }
 
 impl PathSource {
-    /// The addresses of this host at which paths begin now. Empty if the interface is down, or has no address yet.
+    /// The addresses of this host at which paths begin now. Empty if the interface is down, or the host does not have the address yet. Where the
+    /// system does not list addresses, a given address counts as one of this host.
     ///
     /// # Errors
     /// [`PathSourceError::UnknownInterface`], [`PathSourceError::System`].
     pub fn addresses(&self) -> Result<Vec<IpAddr>, PathSourceError> {
-        if let Self::Address(address) = self {
-            return Ok(vec![*address]);
-        }
         self.check()?;
-        let host = Host::read(std::slice::from_ref(self)).map_err(PathSourceError::System)?;
-        Ok(host.addresses_of(self, &[]))
+        match (Host::read(std::slice::from_ref(self)), self) {
+            (Ok(host), _) => Ok(host.addresses_of(self, &[])),
+            (Err(_), Self::Address(address)) => Ok(vec![*address]),
+            (Err(error), _) => Err(PathSourceError::System(error)),
+        }
     }
 
     /// Whether the host has the interface.

@@ -250,11 +250,19 @@ impl Route {
     /// Binds once, so that the user hears of a wrong `--path` at once.
     async fn check(&self, messages: &Messages) -> Result<(), Failure> {
         for path in &self.paths {
-            if let Err(error) = path.addresses() {
-                messages.note(format!(
-                    "note: --path {path}: {error}; it is used when it appears"
-                ));
-            }
+            let problem = match path.addresses() {
+                Err(error) => error.to_string(),
+                Ok(addresses) if addresses.is_empty() => match path {
+                    PathSource::Address(_) => {
+                        "this host does not have this address (`ip address` lists them)".to_owned()
+                    }
+                    _ => "it is down, or has no address".to_owned(),
+                },
+                Ok(_) => continue,
+            };
+            messages.note(format!(
+                "note: --path {path}: {problem}; it is used when it appears"
+            ));
         }
         match self.bind(Ipv4Addr::UNSPECIFIED.into()).await {
             Ok(_) | Err(BindError::Path(PathSourceError::NoAddress)) => Ok(()),

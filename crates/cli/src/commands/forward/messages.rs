@@ -66,16 +66,21 @@ impl Messages {
         self.keep(text);
     }
 
-    /// Prints why there is no association. Reports show the reason until [`Messages::connected`]. Attempts that fail alike are kept once, so
-    /// that they displace no other message.
+    /// Prints why there is no association. Reports show the reason until [`Messages::connected`]. The reason of attempts that fail alike is
+    /// printed and kept once.
     pub(super) fn disconnected(&self, reason: &str, retry_in: Duration, record: &Value) {
         let text = format!("not connected: {reason}");
         let pause = units::duration(retry_in);
-        self.output
-            .fact(format!("{text}; the next attempt is in {pause}"), record);
         let next = Instant::now() + retry_in;
         let former = self.kept().disconnected.replace((text.clone(), next));
-        if former.is_none_or(|(former, _)| former != text) {
+        if former.is_some_and(|(former, _)| former == text) {
+            self.output.fact(
+                format!("not connected: as before; the next attempt is in {pause}"),
+                record,
+            );
+        } else {
+            self.output
+                .fact(format!("{text}; the next attempt is in {pause}"), record);
             self.keep(text);
         }
     }

@@ -1,10 +1,10 @@
 //! Lines about networks that come and go: the paths of the client's association, compared from time to time.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use anabranch::{PathSource, PathState};
+use anabranch::{PathSource, PathState, PathStats};
 use serde_json::{Value, json};
 
 use super::messages::Messages;
@@ -19,11 +19,14 @@ const LOOK_AT_CLIENTS: Duration = Duration::from_secs(1);
 /// The time for the system to add routes after an interface has an address.
 const ROUTES: Duration = Duration::from_secs(2);
 
+/// The time in which a path from an interface begins, if the server answers there: the request for it is retransmitted twice.
+const BEGINS: Duration = Duration::from_secs(5);
+
 /// The states of the paths by their names.
 type Paths = BTreeMap<String, PathState>;
 
-/// Prints a line for each path that comes or goes, and for each of these interfaces that is up, but has no route to the server. `server` is its
-/// address before the first association, once its name was resolved.
+/// Prints a line for each path that comes or goes, and for each of these interfaces that is up, but has no route to the server or no answer from
+/// it. `server` is its address before the first association, once its name was resolved.
 pub(super) async fn tell(
     messages: &Messages,
     interfaces: impl Fn() -> Vec<String>,
@@ -32,6 +35,7 @@ pub(super) async fn tell(
 ) {
     let mut before = Paths::new();
     let mut routes = Routes::default();
+    let mut silent = Silent::default();
     let mut looks = tokio::time::interval(LOOK);
     loop {
         looks.tick().await;
@@ -39,12 +43,17 @@ pub(super) async fn tell(
         for (text, record) in routes.missing(&interfaces(), server(), &view) {
             messages.fact(text, &record);
         }
+        for (text, record) in silent.found(&interfaces(), &view, |interface, server| {
+            has_address(interface, server) && !lacks_route(interface, server)
+        }) {
+            messages.fact(text, &record);
+        }
         if view.association.is_none() {
             // The end of the association has a line of its own.
             before.clear();
             continue;
         }
-        let paths = view.paths().iter();
+        let paths = view.paths().iter().filter(|path| is_there(path));
         let now = paths.map(|path| (view.path_name(path), path.state)).collect();
         for (text, record) in changes(&before, &now) {
             messages.fact(text, &record);
@@ -119,6 +128,75 @@ impl Routes {
     }
 }
 
+/// Whether the host still has the address at which a path begins: an association keeps the last one of its addresses.
+fn is_there(path: &PathStats) -> bool {
+    let lost = |local: IpAddr| {
+        PathSource::from(local)
+            .addresses()
+            .is_ok_and(|own| own.is_empty())
+    };
+    path.state == PathState::Active || !path.local.is_some_and(lost)
+}
+
+/// The interfaces that could reach the server, and from which no path has begun.
+#[derive(Debug, Default)]
+struct Silent {
+    /// When an interface was seen first without a path. `None` if the user was told.
+    without: BTreeMap<String, Option<Instant>>,
+}
+
+impl Silent {
+    /// A line and its record for each interface that `may_reach` the server, although no path from it has been confirmed for a while beside the
+    /// others; once until there is one.
+    fn found(
+        &mut self,
+        interfaces: &[String],
+        view: &ClientView,
+        may_reach: impl Fn(&str, IpAddr) -> bool,
+    ) -> Vec<(String, Value)> {
+        let Some(server) = view.paths().first().map(|path| path.remote) else {
+            self.without.clear();
+            return Vec::new();
+        };
+        let is_known = |interface: &str| {
+            let mut known = view
+                .paths()
+                .iter()
+                .filter(|path| path.state != PathState::Unconfirmed);
+            known.any(|path| view.interface(path) == Some(interface))
+        };
+        let is_silent = |interface: &&String| !is_known(interface) && may_reach(interface, server.ip());
+        let without: Vec<&String> = interfaces.iter().filter(is_silent).collect();
+        self.without.retain(|interface, _| without.contains(&interface));
+        let mut lines = Vec::new();
+        for interface in without {
+            let seen = self
+                .without
+                .entry(interface.clone())
+                .or_insert_with(|| Some(Instant::now()));
+            if seen.is_some_and(|seen| seen.elapsed() >= BEGINS) {
+                *seen = None;
+                lines.push(no_answer(interface, server));
+            }
+        }
+        lines
+    }
+}
+
+fn no_answer(interface: &str, server: SocketAddr) -> (String, Value) {
+    let text = format!(
+        "{interface} is up, but {server} does not answer through it: a firewall or a translator may keep UDP from it; tried again and again"
+    );
+    let record = json!({ "event": "no-answer", "interface": interface, "server": server.to_string() });
+    (text, record)
+}
+
+/// Whether an interface has an address of the server's IP version.
+fn has_address(interface: &str, server: IpAddr) -> bool {
+    let own = PathSource::from(interface).addresses();
+    own.is_ok_and(|own| own.iter().any(|own| own.is_ipv4() == server.is_ipv4()))
+}
+
 /// Whether an interface has an address of the server's IP version, and no default route. If the system does not tell, it may have one. Asking for
 /// the route of one address would not do: Linux takes each address for a neighbour if the packet is bound to an interface without routes.
 fn lacks_route(interface: &str, server: IpAddr) -> bool {
@@ -170,6 +248,7 @@ fn record(path: &str, state: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::forward::status::tests::{association, widest};
 
     fn paths(states: &[(&str, PathState)]) -> Paths {
         states
@@ -208,6 +287,41 @@ mod tests {
         assert_eq!(
             record,
             json!({ "event": "path", "path": "b", "state": "removed" })
+        );
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_interface_through_which_nothing_is_answered_has_a_line() {
+        let mut view = widest(&association().await, &["192.0.2.9:9899"]);
+        let local = IpAddr::from([192, 0, 2, 1]);
+        let association = view.association.as_mut().expect("one");
+        association.paths[0].local = Some(local);
+        view.interfaces.insert(local, "wifi".to_owned());
+        let names = ["wifi", "lte", "absent"].map(str::to_owned);
+        let may_reach = |interface: &str, _| interface != "absent";
+        let mut silent = Silent::default();
+        let mut found = |view: &ClientView, later: bool| {
+            if later {
+                let seen = silent.without.values_mut().flatten();
+                seen.for_each(|seen| *seen = seen.checked_sub(BEGINS).expect("a time"));
+            }
+            silent.found(&names, view, may_reach)
+        };
+        assert!(found(&view, false).is_empty(), "its path may begin");
+        let (text, record) = found(&view, true).remove(0);
+        assert!(
+            text.starts_with("lte is up, but 192.0.2.9:9899 does not answer"),
+            "{text}"
+        );
+        assert_eq!(record["interface"], "lte");
+        assert!(found(&view, true).is_empty(), "once");
+        let association = view.association.as_mut().expect("one");
+        association.paths[0].state = PathState::Unconfirmed;
+        assert!(found(&view, false).is_empty());
+        assert_eq!(
+            found(&view, true).len(),
+            1,
+            "a path that was never confirmed is none"
         );
     }
 }
