@@ -4,6 +4,7 @@
 //! open endpoint answers. An endpoint that is being closed does not wait for so long: it sends copies, which a peer that has ended its
 //! association discards (RFC 9260 §8.4).
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ impl Hub {
     }
 
     /// Sends copies of these packets. Returns whether a link lost the last packet each time.
-    async fn copy(&self, packets: Vec<LastPacket>) -> bool {
+    async fn copy(&self, packets: VecDeque<LastPacket>) -> bool {
         let Some(rtt) = packets.iter().map(|packet| packet.rtt).max() else {
             return true;
         };
