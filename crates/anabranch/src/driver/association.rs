@@ -301,7 +301,7 @@ impl Shared {
                         Some(transmit) => {
                             let mut batch = Outgoing::of(&transmit);
                             if state.core.state() == AssociationState::Closed {
-                                state.last_packet = Some((batch, state.buffer.clone()));
+                                state.last_packet = Some(Box::new((batch, state.buffer.clone())));
                             }
                             self.hub.capture_sent(now, &batch, &state.buffer);
                             self.hub.seal_for(self, &mut batch, &mut state.buffer);
@@ -380,7 +380,7 @@ impl Shared {
 
     /// The SHUTDOWN COMPLETE, if this endpoint sent it: nothing acknowledges this packet.
     fn last_packet(&self, state: &mut State) -> Option<LastPacket> {
-        let (batch, bytes) = state.last_packet.take()?;
+        let (batch, bytes) = *state.last_packet.take()?;
         if !matches!(state.closed, Some(CloseReason::Shutdown)) {
             return None;
         }

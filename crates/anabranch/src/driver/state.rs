@@ -25,7 +25,7 @@ pub(crate) struct State {
     pub(super) buffer: Vec<u8>,
     pub(super) blocked: Option<(PathId, Outgoing)>,
     /// The packet that was made last after the association had ended: SHUTDOWN COMPLETE or ABORT.
-    pub(super) last_packet: Option<(Outgoing, Vec<u8>)>,
+    pub(super) last_packet: Option<Box<(Outgoing, Vec<u8>)>>,
     /// When the task's timer expires.
     pub(super) armed: Option<Timestamp>,
     pub(super) clock: Timestamp,
