@@ -382,7 +382,7 @@ async fn an_open_endpoint_copies_nothing() {
     assert_eq!(sent(), before);
     within(20, pair.client.close()).await;
     // On a busy machine, more time may have passed than a peer waits.
-    assert!(sent() <= before + ALL - 1);
+    assert!(sent() < before + ALL);
 }
 
 #[test]
