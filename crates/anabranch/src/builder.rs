@@ -340,10 +340,7 @@ impl EndpointBuilder {
     /// # Errors
     /// See [`BindError`]. An empty list gives [`BindError::Resolve`].
     pub fn bind_all(mut self, locals: &[SocketAddr]) -> Result<Endpoint, BindError> {
-        let known = locals.iter().all(|local| !local.ip().is_unspecified());
-        if known && locals.len() > 1 && self.config.local_addresses.is_empty() {
-            self.config.local_addresses = locals.iter().map(SocketAddr::ip).collect();
-        }
+        self.list_addresses(locals);
         self.prepare(locals.len())?;
         let sockets = self.open_all(locals)?;
         let interfaces = self.watched_interfaces(locals)?;
@@ -463,9 +460,7 @@ impl EndpointBuilder {
             .map_err(BindError::Resolve)?;
         let locals: Vec<_> = sockets.iter().map(GivenSocket::local).collect();
         check_given(&locals)?;
-        if locals.len() > 1 && self.config.local_addresses.is_empty() {
-            self.config.local_addresses = locals.iter().map(SocketAddr::ip).collect();
-        }
+        self.list_addresses(&locals);
         self.prepare(locals.len())?;
         let sockets = sockets.into_iter().map(Socket::Given).collect();
         self.start(stay(sockets), Vec::new(), None)
@@ -473,6 +468,14 @@ impl EndpointBuilder {
 }
 
 impl EndpointBuilder {
+    /// Peers are told of several addresses, unless one is unspecified or the application lists others.
+    fn list_addresses(&mut self, locals: &[SocketAddr]) {
+        let known = locals.iter().all(|local| !local.ip().is_unspecified());
+        if known && locals.len() > 1 && self.config.local_addresses.is_empty() {
+            self.config.local_addresses = locals.iter().map(SocketAddr::ip).collect();
+        }
+    }
+
     /// Checks the settings, and adapts them to the layers below.
     fn prepare(
         &mut self,

@@ -44,7 +44,7 @@ pub(super) async fn tell(
             messages.fact(text, &record);
         }
         for (text, record) in silent.found(&interfaces(), &view, |interface, server| {
-            has_address(interface, server) && !lacks_route(interface, server)
+            has_route(interface, server) == Some(true)
         }) {
             messages.fact(text, &record);
         }
@@ -84,13 +84,30 @@ pub(super) async fn tell_of_clients(messages: &Messages, status: impl Fn() -> St
     }
 }
 
+/// Interfaces with a problem: when each was seen first with it. `None` if the user was told.
+#[derive(Debug, Default)]
+struct Lasting(BTreeMap<String, Option<Instant>>);
+
+impl Lasting {
+    /// Of these interfaces, which have the problem now, those that have had it for this time; once until they have it no longer.
+    fn due<'a>(&mut self, now: Vec<&'a String>, time: Duration) -> impl Iterator<Item = &'a String> {
+        self.0.retain(|interface, _| now.contains(&interface));
+        now.into_iter().filter(move |interface| {
+            let seen = self
+                .0
+                .entry((*interface).clone())
+                .or_insert_with(|| Some(Instant::now()));
+            seen.take_if(|seen| seen.elapsed() >= time).is_some()
+        })
+    }
+}
+
 /// The interfaces without a route to the server.
 #[derive(Debug, Default)]
 struct Routes {
     /// The server's address in the last association.
     server: Option<IpAddr>,
-    /// When an interface without a route was seen first. `None` if the user was told.
-    without: BTreeMap<String, Option<Instant>>,
+    without: Lasting,
 }
 
 impl Routes {
@@ -110,21 +127,10 @@ impl Routes {
             let mut active = view.paths().iter().filter(|path| path.state == PathState::Active);
             active.any(|path| view.interface(path) == Some(interface))
         };
-        let lacks = |interface: &&String| !works(interface) && lacks_route(interface, server);
-        let without: Vec<&String> = interfaces.iter().filter(lacks).collect();
-        self.without.retain(|interface, _| without.contains(&interface));
-        let mut lines = Vec::new();
-        for interface in without {
-            let seen = self
-                .without
-                .entry(interface.clone())
-                .or_insert_with(|| Some(Instant::now()));
-            if seen.is_some_and(|seen| seen.elapsed() >= ROUTES) {
-                *seen = None;
-                lines.push(no_route(interface, server));
-            }
-        }
-        lines
+        let lacks = |interface: &&String| !works(interface) && has_route(interface, server) == Some(false);
+        let without = interfaces.iter().filter(lacks).collect();
+        let due = self.without.due(without, ROUTES);
+        due.map(|interface| no_route(interface, server)).collect()
     }
 }
 
@@ -141,8 +147,7 @@ fn is_there(path: &PathStats) -> bool {
 /// The interfaces that could reach the server, and from which no path has begun.
 #[derive(Debug, Default)]
 struct Silent {
-    /// When an interface was seen first without a path. `None` if the user was told.
-    without: BTreeMap<String, Option<Instant>>,
+    without: Lasting,
 }
 
 impl Silent {
@@ -155,7 +160,7 @@ impl Silent {
         may_reach: impl Fn(&str, IpAddr) -> bool,
     ) -> Vec<(String, Value)> {
         let Some(server) = view.paths().first().map(|path| path.remote) else {
-            self.without.clear();
+            self.without = Lasting::default();
             return Vec::new();
         };
         let is_known = |interface: &str| {
@@ -166,20 +171,9 @@ impl Silent {
             known.any(|path| view.interface(path) == Some(interface))
         };
         let is_silent = |interface: &&String| !is_known(interface) && may_reach(interface, server.ip());
-        let without: Vec<&String> = interfaces.iter().filter(is_silent).collect();
-        self.without.retain(|interface, _| without.contains(&interface));
-        let mut lines = Vec::new();
-        for interface in without {
-            let seen = self
-                .without
-                .entry(interface.clone())
-                .or_insert_with(|| Some(Instant::now()));
-            if seen.is_some_and(|seen| seen.elapsed() >= BEGINS) {
-                *seen = None;
-                lines.push(no_answer(interface, server));
-            }
-        }
-        lines
+        let without = interfaces.iter().filter(is_silent).collect();
+        let due = self.without.due(without, BEGINS);
+        due.map(|interface| no_answer(interface, server)).collect()
     }
 }
 
@@ -191,23 +185,17 @@ fn no_answer(interface: &str, server: SocketAddr) -> (String, Value) {
     (text, record)
 }
 
-/// Whether an interface has an address of the server's IP version.
-fn has_address(interface: &str, server: IpAddr) -> bool {
-    let own = PathSource::from(interface).addresses();
-    own.is_ok_and(|own| own.iter().any(|own| own.is_ipv4() == server.is_ipv4()))
-}
-
-/// Whether an interface has an address of the server's IP version, and no default route. If the system does not tell, it may have one. Asking for
-/// the route of one address would not do: Linux takes each address for a neighbour if the packet is bound to an interface without routes.
-fn lacks_route(interface: &str, server: IpAddr) -> bool {
-    let addresses = |source: PathSource| {
-        let own = source.addresses().ok()?.into_iter();
-        let alike: Vec<IpAddr> = own.filter(|own| own.is_ipv4() == server.is_ipv4()).collect();
-        Some(alike)
-    };
-    let (own, routed) = (addresses(interface.into()), addresses(PathSource::DefaultRoutes));
-    own.zip(routed)
-        .is_some_and(|(own, routed)| !own.is_empty() && !own.iter().any(|own| routed.contains(own)))
+/// Whether an interface has a default route for the server's IP version. `None` if it has no address of this version. If the system does not
+/// tell, it may have one. Asking for the route of one address would not do: Linux takes each address for a neighbour if the packet is bound to an
+/// interface without routes.
+fn has_route(interface: &str, server: IpAddr) -> Option<bool> {
+    let own = PathSource::from(interface).addresses().ok()?;
+    let own: Vec<IpAddr> = own
+        .into_iter()
+        .filter(|own| own.is_ipv4() == server.is_ipv4())
+        .collect();
+    let routed = PathSource::DefaultRoutes.addresses();
+    (!own.is_empty()).then(|| routed.map_or(true, |routed| own.iter().any(|own| routed.contains(own))))
 }
 
 fn no_route(interface: &str, server: IpAddr) -> (String, Value) {
@@ -302,7 +290,7 @@ mod tests {
         let mut silent = Silent::default();
         let mut found = |view: &ClientView, later: bool| {
             if later {
-                let seen = silent.without.values_mut().flatten();
+                let seen = silent.without.0.values_mut().flatten();
                 seen.for_each(|seen| *seen = seen.checked_sub(BEGINS).expect("a time"));
             }
             silent.found(&names, view, may_reach)
