@@ -35,6 +35,7 @@ mod reliability;
 mod scheduling;
 mod stall;
 mod table;
+mod terminal;
 mod units;
 
 use std::process::ExitCode;

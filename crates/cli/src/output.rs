@@ -13,10 +13,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::lines::Lines;
+use crate::terminal::Size;
 use crate::units;
 
 /// A reader that takes nothing for this time while the queue is full has stalled.
@@ -44,6 +47,7 @@ impl Output {
     fn line(self, text: impl Display, record: &Value) -> String {
         match self {
             Self::Text => text.to_string(),
+            Self::Json if STDOUT.get().is_some() => timed(record).to_string(),
             Self::Json => record.to_string(),
         }
     }
@@ -67,9 +71,20 @@ impl Output {
     pub(crate) fn error(self, text: &str, record: &Value) {
         note(format_args!("error: {text}"));
         if self == Self::Json {
-            print(&record.to_string());
+            print(&self.line("", record));
         }
     }
+}
+
+/// A record of a server, which runs for days, with the time of day.
+fn timed(record: &Value) -> Value {
+    let mut record = record.clone();
+    let mut now = String::new();
+    let written = SystemTime.format_time(&mut Writer::new(&mut now));
+    if let (Some(fields), Ok(())) = (record.as_object_mut(), written) {
+        fields.insert("time".to_owned(), now.into());
+    }
+    record
 }
 
 fn print(line: &str) {
@@ -83,8 +98,13 @@ fn print(line: &str) {
 
 /// Prints progress to standard error.
 pub(crate) fn note(text: impl Display) {
+    let text = text.to_string();
+    let text = match Size::of(&io::stderr()) {
+        Some(size) => size.wrap(&text, 0),
+        None => text,
+    };
     match STDERR.get().filter(|_| STDOUT.get().is_some()) {
-        Some(lines) => lines.offer(&text.to_string()),
+        Some(lines) => lines.offer(&text),
         None => waiting(|| {
             let _ = writeln!(io::stderr().lock(), "{text}");
         }),

@@ -207,7 +207,7 @@ fn the_demo_delivers_everything() {
         );
     }
     assert!(fs::metadata(&capture).unwrap().len() > 200 << 10);
-    let networks = event(&said, "two_networks");
+    let networks = event(&said, "two-networks");
     let [sent, in_time] = ["deadline_sent", "deadline_in_time"].map(|name| count(&networks[name]));
     assert!(
         in_time <= sent && in_time as f64 > 0.95 * sent as f64,

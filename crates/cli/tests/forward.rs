@@ -370,23 +370,25 @@ fn a_target_that_does_not_accept_is_named() {
             .unwrap();
     }
     for (protocol, target) in [("tcp", &closed_tcp), ("udp", &closed_udp)] {
-        let failed = server.event("target_failed");
+        let failed = server.event("target-failed");
         assert_eq!(failed["protocol"], protocol, "{failed}");
         assert_eq!(failed["target"], target.as_str(), "{failed}");
         assert!(failed["remote"].is_string(), "{failed}");
         assert!(failed["error"].as_str().unwrap().contains("refused"), "{failed}");
     }
     for (protocol, target) in [("tcp", &closed_tcp), ("udp", &closed_udp)] {
-        let failed = client.event("target_failed");
+        let failed = client.event("target-failed");
         assert_eq!(failed["protocol"], protocol, "{failed}");
         assert_eq!(failed["target"], target.as_str(), "{failed}");
         assert_eq!(failed["at_server"], true, "{failed}");
     }
     refused(place(&connected, 2, "server_listens_at"));
-    let failed = client.event("target_failed");
+    let failed = client.event("target-failed");
     assert_eq!(failed["target"], closed_tcp, "{failed}");
     assert_eq!(failed["at_server"], false, "{failed}");
     assert_eq!(failed["remote"], Value::Null);
+    let time = failed["time"].as_str().expect("a time of day");
+    assert!(time.starts_with("20") && time.ends_with('Z'), "{time}");
 }
 
 /// Without a terminal and without `--interval`, the last report is the only one.

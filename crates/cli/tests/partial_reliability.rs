@@ -212,7 +212,7 @@ fn the_demo_compares_the_same_way_every_time() {
         assert_eq!(way["orders"]["sent"], way["orders"]["delivered"], "{way}");
         assert_eq!(counter(way, "forward_tsns_sent") > 0, way != &ways[0], "{way}");
     }
-    let several = event(&said, "several_paths")["ways"].as_array().unwrap();
+    let several = event(&said, "several-paths")["ways"].as_array().unwrap();
     let over = |name: &str| {
         let way = several
             .iter()
@@ -224,7 +224,7 @@ fn the_demo_compares_the_same_way_every_time() {
         over("all three at once: cmt") > 1.3 * over("path 1 alone"),
         "{several:?}"
     );
-    let pulled = event(&said, "two_networks");
+    let pulled = event(&said, "two-networks");
     assert!(pulled["longest_pause_ms"].as_f64().unwrap() < 500.0, "{pulled}");
     let said = records(&compare(&["--lifetime", "50ms"]));
     let ways = event(&said, "comparison")["ways"].as_array().unwrap().len();

@@ -101,6 +101,8 @@ pub struct Client {
     session: Lock<Option<Arc<Session>>>,
     /// Asks for another association.
     renewal: Notify,
+    /// Asks for an attempt now, if there is no association.
+    attempt: Notify,
     told: Arc<ToldTargets>,
     observe: Arc<dyn Fn(ClientEvent) + Send + Sync>,
 }
@@ -128,6 +130,7 @@ impl Client {
             limits,
             session: Lock::new(None),
             renewal: Notify::new(),
+            attempt: Notify::new(),
             told: Arc::default(),
             observe: Arc::new(|_| {}),
         })
@@ -164,6 +167,11 @@ impl Client {
     /// way.
     pub fn reconnect(&self) {
         self.renewal.notify_one();
+    }
+
+    /// Without an association: begins another attempt to set up one now, because a network has come back. Otherwise does nothing.
+    pub fn try_now(&self) {
+        self.attempt.notify_waiters();
     }
 
     /// Where each rule listens at this endpoint, with the port that the system chose for port 0; `None` for reverse rules.
@@ -214,6 +222,7 @@ impl Client {
                 None => tokio::select! {
                     association = set_up(&connect) => association,
                     () = self.renewal.notified() => continue,
+                    () = self.attempt.notified() => continue,
                 },
             };
             let rules = lock(&self.rules).clone();
@@ -246,6 +255,7 @@ impl Client {
             tokio::select! {
                 () = sleep(retry_in) => pause = (pause * 2).min(PAUSES[1]),
                 () = self.renewal.notified() => pause = PAUSES[0],
+                () = self.attempt.notified() => pause = PAUSES[0],
             }
             drop(dropping);
         }

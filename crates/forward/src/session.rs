@@ -210,6 +210,8 @@ impl Session {
             Some(CloseReason::AbortedByPeer(_)) if text.contains(&format!("({STOPS:?})")) => {
                 format!("the {} stopped", self.peer())
             }
+            // Its own text asks the application to connect again.
+            Some(CloseReason::Unreachable) => format!("the {} stopped answering", self.peer()),
             _ => text,
         }
     }

@@ -4,7 +4,8 @@ mod common;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 use anabranch_forward::{
     Client, ClientError, ClientEvent, Limits, PORT, Protocol, Rule, RuleStats, Server, ServerEvent,
@@ -13,6 +14,7 @@ use common::{Connected, client, connect, forward, open_policy, rule, serve, star
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::time::Instant;
 
 #[tokio::test]
 async fn a_client_waits_for_its_server_and_survives_a_restart() {
@@ -65,6 +67,50 @@ async fn the_pause_between_attempts_grows_up_to_a_limit() {
     for (index, pause) in pauses.iter().enumerate() {
         let longest = (250 << index).min(4000);
         assert!((longest / 2..=longest).contains(pause), "{pauses:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_begins_at_once_when_a_network_comes_back() {
+    let (sender, mut events) = unbounded_channel();
+    let client = Client::bind(Vec::new(), Limits::default()).await.unwrap();
+    let client = client.observe(move |event| sender.send(event).unwrap());
+    let attempts = AtomicU32::new(0);
+    let running = client.run(|| {
+        let attempt = attempts.fetch_add(1, Ordering::Relaxed);
+        async move {
+            if attempt == 5 {
+                // Packets for which there is no network.
+                std::future::pending::<()>().await;
+            }
+            Err("nobody is there")
+        }
+    });
+    let asking = async {
+        for _ in 0..5 {
+            within(events.recv()).await.unwrap();
+        }
+        let began = Instant::now();
+        client.try_now();
+        // In one of these turns the client is polled, in whatever order.
+        tokio::task::yield_now().await;
+        tokio::task::yield_now().await;
+        assert_eq!(attempts.load(Ordering::Relaxed), 6, "in place of the pause");
+        client.try_now();
+        let ClientEvent::Disconnected { retry_in, .. } = within(events.recv()).await.unwrap() else {
+            panic!("another event");
+        };
+        assert_eq!(
+            attempts.load(Ordering::Relaxed),
+            7,
+            "in place of the attempt that waits"
+        );
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert!(retry_in <= Duration::from_millis(250), "{retry_in:?}");
+    };
+    tokio::select! {
+        () = running => {}
+        () = asking => {}
     }
 }
 

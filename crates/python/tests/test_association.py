@@ -208,6 +208,12 @@ async def test_a_message_has_an_outcome() -> None:
             assert received is not None and (received.data, received.ppid) in [(b"first", 7), (b"second", 0)]
         assert await client.deliver(1, "late", lifetime=0) == anabranch.Delivery("abandoned", sent=False, message=2)
         assert await client.stream(1, lifetime=0).deliver("late") == anabranch.Delivery("abandoned", sent=False, message=3)
+        mistyped: Any = {"dedline": 0.1}
+        named = re.escape("SendOptions() got an unexpected keyword argument 'dedline'")
+        with pytest.raises(TypeError, match=named):
+            client.try_send(1, "x", **mistyped)
+        with pytest.raises(TypeError, match=named):
+            await client.deliver(1, "x", **mistyped)
     async with await anabranch.listen("127.0.0.1:0") as endpoint:
         client = await anabranch.connect(endpoint.local_address, link="delay=1ms")
         client.endpoint.set_link("loss=100%")

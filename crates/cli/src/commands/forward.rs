@@ -302,7 +302,7 @@ fn tell_failure(messages: &Messages, client: Option<SocketAddr>, rule: &str, fai
     messages.fact(
         text,
         &json!({
-            "event": "target_failed", "remote": client.map(|client| client.to_string()), "target": target.to_string(),
+            "event": "target-failed", "remote": client.map(|client| client.to_string()), "target": target.to_string(),
             "protocol": protocol.to_string(), "at_server": *is_remote || client.is_some(), "error": error,
         }),
     );

@@ -79,6 +79,10 @@ def _options(
     )
 
 
+# The name in Python's error about an option that does not exist.
+_options.__qualname__ = SendOptions.__qualname__
+
+
 class Stream(Incoming[Message]):
     """The handle of one stream of an association, with its own options for the messages that it sends. Made by `Association.stream` and
     `Association.accept_stream`::

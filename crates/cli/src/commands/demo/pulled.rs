@@ -321,7 +321,7 @@ impl Pulled {
     /// For `--json`.
     pub(super) fn to_json(&self) -> Value {
         json!({
-            "event": "two_networks", "networks": NAMES, "links": LINKS, "seconds": TIME.as_secs_f64(),
+            "event": "two-networks", "networks": NAMES, "links": LINKS, "seconds": TIME.as_secs_f64(),
             "step_seconds": STEP.as_secs_f64(), "bytes_by_network": self.steps, "longest_pause_ms": millis(self.pause),
             "deadline_ms": millis(DEADLINE), "deadline_sent": self.readings.0, "deadline_in_time": self.readings.1,
         })

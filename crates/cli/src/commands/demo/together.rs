@@ -247,7 +247,7 @@ impl Together {
                 "retransmissions": outcome.retransmissions, "longest_pause_ms": millis(outcome.pause),
             })
         });
-        json!({ "event": "several_paths", "links": LINKS, "ways": ways.collect::<Vec<_>>() })
+        json!({ "event": "several-paths", "links": LINKS, "ways": ways.collect::<Vec<_>>() })
     }
 }
 

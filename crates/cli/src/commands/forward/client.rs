@@ -227,15 +227,6 @@ impl Route {
         places(self) == places(other) && self.keys == other.keys
     }
 
-    /// The interfaces that `--path` names.
-    fn interfaces(&self) -> Vec<String> {
-        let name = |path: &PathSource| match path {
-            PathSource::Interface(name) => Some(name.clone()),
-            _ => None,
-        };
-        self.paths.iter().filter_map(name).collect()
-    }
-
     async fn bind(&self, any: IpAddr) -> Result<Endpoint, BindError> {
         // An interface may appear later, and the association follows the addresses of this machine.
         let builder = anabranch_forward::endpoint(&self.limits).watch_interfaces(cfg!(target_os = "linux"));
@@ -346,7 +337,7 @@ pub(super) async fn run(mut args: ClientArgs, interrupt: Interrupt) -> Result<()
     let told = messages.clone();
     let client = Arc::new(client.observe(move |event| tell(&told, &event)));
     let totals = Arc::new(Totals::default());
-    totals.expect(route.interfaces());
+    totals.expect(networks::interfaces(&route.paths));
     let status = {
         let client = Arc::clone(&client);
         let totals = Arc::clone(&totals);
@@ -360,7 +351,7 @@ pub(super) async fn run(mut args: ClientArgs, interrupt: Interrupt) -> Result<()
             match read_again(&given, &args, &client, &current(), &messages).await {
                 Ok((renewed, encryption)) => {
                     if let Some(renewed) = renewed {
-                        totals.expect(renewed.interfaces());
+                        totals.expect(networks::interfaces(&renewed.paths));
                         *route.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(renewed);
                         client.reconnect();
                     }
@@ -379,9 +370,10 @@ pub(super) async fn run(mut args: ClientArgs, interrupt: Interrupt) -> Result<()
             () = reloading => {}
             () = networks::tell(
                 &messages,
-                || current().interfaces(),
+                || current().paths.clone(),
                 || current().server.get().copied(),
                 || ClientView::of(&client, &totals),
+                || client.try_now(),
             ) => {}
         }
     };

@@ -2,17 +2,21 @@
 
 use std::collections::VecDeque;
 use std::fmt::Display;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::screen::Size;
 use crate::output::{Output, note};
+use crate::terminal::Size;
 use crate::units;
 
 /// The number of messages that are kept.
 const KEPT: usize = 5;
+
+/// The column of the messages' texts, after the time.
+const TEXT_BEGINS: usize = 9;
 
 /// Prints messages, and keeps the last ones. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -55,8 +59,16 @@ impl Messages {
     /// Prints a result.
     pub(super) fn fact(&self, text: impl Display, record: &Value) {
         let text = text.to_string();
-        self.output.fact(&text, record);
+        self.print(&text, record);
         self.keep(text);
+    }
+
+    /// Prints a line, on a terminal in lines that fit it.
+    fn print(&self, text: &str, record: &Value) {
+        match Size::of(&io::stdout()) {
+            Some(size) => self.output.fact(size.wrap(text, 0), record),
+            None => self.output.fact(text, record),
+        }
     }
 
     /// Prints a note to standard error.
@@ -74,13 +86,12 @@ impl Messages {
         let next = Instant::now() + retry_in;
         let former = self.kept().disconnected.replace((text.clone(), next));
         if former.is_some_and(|(former, _)| former == text) {
-            self.output.fact(
-                format!("not connected: as before; the next attempt is in {pause}"),
+            self.print(
+                &format!("not connected: as before; the next attempt is in {pause}"),
                 record,
             );
         } else {
-            self.output
-                .fact(format!("{text}; the next attempt is in {pause}"), record);
+            self.print(&format!("{text}; the next attempt is in {pause}"), record);
             self.keep(text);
         }
     }
@@ -118,7 +129,7 @@ impl Messages {
                 true => "trying now".to_owned(),
                 false => format!("next attempt in {:.1} s", wait.as_secs_f64()),
             };
-            lines.push_str(&format!("\n{text}; {attempt}\n"));
+            lines.push_str(&size.wrap(&format!("\n{text}; {attempt}\n"), 0));
         }
         if !kept.last.is_empty() {
             lines.push_str("\nlast messages, with the seconds since the start:\n");
@@ -126,7 +137,7 @@ impl Messages {
         let texts = kept
             .last
             .iter()
-            .map(|(time, text)| format!("{:>7.1}  {text}\n", time.as_secs_f64()));
+            .map(|(time, text)| size.wrap(&format!("{:>7.1}  {text}\n", time.as_secs_f64()), TEXT_BEGINS));
         let mut texts: VecDeque<String> = texts.collect();
         let taken = |texts: &VecDeque<String>| texts.iter().map(|text| size.lines_of(text)).sum::<usize>();
         while texts.len() > 1 && size.lines_of(&lines) + taken(&texts) > most {

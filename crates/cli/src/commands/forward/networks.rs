@@ -1,6 +1,6 @@
 //! Lines about networks that come and go: the paths of the client's association, compared from time to time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -26,24 +26,28 @@ const BEGINS: Duration = Duration::from_secs(5);
 type Paths = BTreeMap<String, PathState>;
 
 /// Prints a line for each path that comes or goes, and for each of these interfaces that is up, but has no route to the server or no answer from
-/// it. `server` is its address before the first association, once its name was resolved.
+/// it. `server` is its address before the first association, once its name was resolved. Without an association, calls `on_return` when a
+/// network comes back.
 pub(super) async fn tell(
     messages: &Messages,
-    interfaces: impl Fn() -> Vec<String>,
+    sources: impl Fn() -> Vec<PathSource>,
     server: impl Fn() -> Option<IpAddr>,
     view: impl Fn() -> ClientView,
+    on_return: impl Fn(),
 ) {
     let mut before = Paths::new();
     let mut routes = Routes::default();
     let mut silent = Silent::default();
+    let mut returning = Returning::default();
     let mut looks = tokio::time::interval(LOOK);
     loop {
         looks.tick().await;
-        let view = view();
-        for (text, record) in routes.missing(&interfaces(), server(), &view) {
+        let (view, sources) = (view(), sources());
+        let interfaces = interfaces(&sources);
+        for (text, record) in routes.missing(&interfaces, server(), &view) {
             messages.fact(text, &record);
         }
-        for (text, record) in silent.found(&interfaces(), &view, |interface, server| {
+        for (text, record) in silent.found(&interfaces, &view, |interface, server| {
             has_route(interface, server) == Some(true)
         }) {
             messages.fact(text, &record);
@@ -51,8 +55,12 @@ pub(super) async fn tell(
         if view.association.is_none() {
             // The end of the association has a line of its own.
             before.clear();
+            if returning.is_more(places(&sources)) {
+                on_return();
+            }
             continue;
         }
+        returning = Returning::default();
         let paths = view.paths().iter().filter(|path| is_there(path));
         let now = paths.map(|path| (view.path_name(path), path.state)).collect();
         for (text, record) in changes(&before, &now) {
@@ -81,6 +89,38 @@ pub(super) async fn tell_of_clients(messages: &Messages, status: impl Fn() -> St
             present.insert(view.remote, now);
         }
         before = present;
+    }
+}
+
+/// The interfaces among these sources.
+pub(super) fn interfaces(sources: &[PathSource]) -> Vec<String> {
+    let name = |source: &PathSource| match source {
+        PathSource::Interface(name) => Some(name.clone()),
+        _ => None,
+    };
+    sources.iter().filter_map(name).collect()
+}
+
+/// The addresses of this host from which packets may reach the server: those of the sources, and those with a default route.
+fn places(sources: &[PathSource]) -> BTreeSet<IpAddr> {
+    let routed = [PathSource::DefaultRoutes];
+    let addresses = |source: &PathSource| source.addresses().unwrap_or_default();
+    sources.iter().chain(&routed).flat_map(addresses).collect()
+}
+
+/// Finds networks that come back.
+#[derive(Debug, Default)]
+struct Returning {
+    /// The addresses at the last look.
+    before: Option<BTreeSet<IpAddr>>,
+}
+
+impl Returning {
+    /// Whether there is an address that was not there at the last look.
+    fn is_more(&mut self, now: BTreeSet<IpAddr>) -> bool {
+        let is_more = self.before.as_ref().is_some_and(|before| !now.is_subset(before));
+        self.before = Some(now);
+        is_more
     }
 }
 
@@ -276,6 +316,22 @@ mod tests {
             record,
             json!({ "event": "path", "path": "b", "state": "removed" })
         );
+    }
+
+    #[test]
+    fn a_network_that_comes_back_is_found() {
+        let mut returning = Returning::default();
+        let mut look = |hosts: &[u8]| {
+            let address = |host: &u8| IpAddr::from([192, 0, 2, *host]);
+            returning.is_more(hosts.iter().map(address).collect())
+        };
+        assert!(!look(&[1]), "nothing is known of the time before");
+        assert!(!look(&[1]));
+        assert!(!look(&[]), "it went");
+        assert!(look(&[1]), "it came back");
+        assert!(look(&[1, 2]));
+        assert!(!look(&[2]));
+        assert!(look(&[3]), "another address in its place");
     }
 
     #[tokio::test(flavor = "multi_thread")]

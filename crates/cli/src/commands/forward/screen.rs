@@ -2,72 +2,34 @@
 
 use super::messages::Messages;
 use super::status::Status;
+use crate::terminal::Size;
 use crate::units::counted;
 
-/// The size of a terminal, in characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Size {
-    columns: usize,
-    lines: usize,
+/// The tables and messages that fit. Messages take what the tables leave, and at least a third.
+fn fit(size: Size, status: &Status, messages: &Messages) -> String {
+    // Below is an empty line, and the line of the cursor.
+    let most = size.lines.saturating_sub(2);
+    let tables = status.tables(size.columns);
+    let left = most.saturating_sub(size.lines_of(&tables));
+    let messages = messages.last(size, left.max(most / 3));
+    let tables = cut(size, &tables, most.saturating_sub(size.lines_of(&messages)));
+    format!("{tables}\n{messages}")
 }
 
-impl Size {
-    /// The size that tables are made for.
-    pub(super) const LEAST: Self = Self {
-        columns: 80,
-        lines: 24,
+/// The first lines of a text, if it takes more lines of the terminal than `most`, and how many are left out.
+fn cut(size: Size, text: &str, most: usize) -> String {
+    if size.lines_of(text) <= most {
+        return text.to_owned();
+    }
+    let mut taken = 1;
+    let fits = |line: &&str| {
+        taken += size.lines_of(line).max(1);
+        taken <= most
     };
-
-    #[cfg(unix)]
-    fn of_stdout() -> Self {
-        let size = rustix::termios::tcgetwinsize(std::io::stdout());
-        // A terminal that does not know its size reports zeros.
-        match size {
-            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => Self {
-                columns: size.ws_col.into(),
-                lines: size.ws_row.into(),
-            },
-            _ => Self::LEAST,
-        }
-    }
-
-    #[cfg(not(unix))]
-    fn of_stdout() -> Self {
-        Self::LEAST
-    }
-
-    /// The lines of the terminal that a text takes: those that are too long continue on another one.
-    pub(super) fn lines_of(self, text: &str) -> usize {
-        let lines = |line: &str| line.chars().count().div_ceil(self.columns).max(1);
-        text.lines().map(lines).sum()
-    }
-
-    /// The tables and messages that fit. Messages take what the tables leave, and at least a third.
-    fn fit(self, status: &Status, messages: &Messages) -> String {
-        // Below is an empty line, and the line of the cursor.
-        let most = self.lines.saturating_sub(2);
-        let tables = status.tables(self.columns);
-        let left = most.saturating_sub(self.lines_of(&tables));
-        let messages = messages.last(self, left.max(most / 3));
-        let tables = self.cut(&tables, most.saturating_sub(self.lines_of(&messages)));
-        format!("{tables}\n{messages}")
-    }
-
-    /// The first lines of a text, if it takes more lines of the terminal than `most`, and how many are left out.
-    fn cut(self, text: &str, most: usize) -> String {
-        if self.lines_of(text) <= most {
-            return text.to_owned();
-        }
-        let mut taken = 1;
-        let fits = |line: &&str| {
-            taken += self.lines_of(line).max(1);
-            taken <= most
-        };
-        let shown: Vec<&str> = text.lines().take_while(fits).collect();
-        let left_out = counted((text.lines().count() - shown.len()) as u64, "more line");
-        let note = format!("and {left_out}: a higher terminal, --page or --json shows them");
-        [shown.as_slice(), &[&note]].concat().join("\n")
-    }
+    let shown: Vec<&str> = text.lines().take_while(fits).collect();
+    let left_out = counted((text.lines().count() - shown.len()) as u64, "more line");
+    let note = format!("and {left_out}: a higher terminal, --page or --json shows them");
+    [shown.as_slice(), &[&note]].concat().join("\n")
 }
 
 /// Draws tables: on a terminal over the ones before, with the last messages, otherwise below them.
@@ -86,7 +48,10 @@ impl<'a> Screen<'a> {
         // The sequences of ECMA-48: the cursor to the first line, and erase what follows.
         const OVER: &str = "\x1b[H\x1b[J";
         match self.messages {
-            Some(messages) => format!("{OVER}{}", Size::of_stdout().fit(status, messages)),
+            Some(messages) => {
+                let size = Size::of(&std::io::stdout()).unwrap_or(Size::LEAST);
+                format!("{OVER}{}", fit(size, status, messages))
+            }
             None => format!("{}\n", status.tables(usize::MAX)),
         }
     }
@@ -126,7 +91,7 @@ mod tests {
                 clients: vec![view.clone(); clients],
             };
             let whole = status.tables(80);
-            let drawn = Size::LEAST.fit(&status, &messages);
+            let drawn = fit(Size::LEAST, &status, &messages);
             // Two more lines: an empty one, and that of the cursor.
             assert!(Size::LEAST.lines_of(&drawn) <= 22, "{drawn}");
             let tables = drawn.split("\nlast messages").next().unwrap_or_default();
@@ -139,7 +104,7 @@ mod tests {
             messages.fact(format!("{clients}\n  a rule\n{}", "x".repeat(100)), &json!({}));
         }
         let one = Status { clients: vec![view] };
-        let drawn = Size::LEAST.fit(&one, &messages);
+        let drawn = fit(Size::LEAST, &one, &messages);
         assert!(drawn.contains("  7\n  a rule\n"), "{drawn}");
         assert!(Size::LEAST.lines_of(&drawn) <= 22, "{drawn}");
     }
