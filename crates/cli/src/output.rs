@@ -19,7 +19,7 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::lines::Lines;
-use crate::terminal::Size;
+use crate::terminal::{Size, wrapped};
 use crate::units;
 
 /// A reader that takes nothing for this time while the queue is full has stalled.
@@ -98,11 +98,7 @@ fn print(line: &str) {
 
 /// Prints progress to standard error.
 pub(crate) fn note(text: impl Display) {
-    let text = text.to_string();
-    let text = match Size::of(&io::stderr()) {
-        Some(size) => size.wrap(&text, 0),
-        None => text,
-    };
+    let text = wrapped(Size::of(&io::stderr()), text.to_string());
     match STDERR.get().filter(|_| STDOUT.get().is_some()) {
         Some(lines) => lines.offer(&text),
         None => waiting(|| {
@@ -129,7 +125,7 @@ fn waiting(call: impl FnOnce()) {
 pub(crate) fn serve(output: Output) -> Result<(), Failure> {
     let notice: fn(u64) -> String = match output {
         Output::Text => |dropped| format!("({})", dropped_lines(dropped)),
-        Output::Json => |dropped| json!({ "event": "dropped", "lines": dropped }).to_string(),
+        Output::Json => |dropped| timed(&json!({ "event": "dropped", "lines": dropped })).to_string(),
     };
     let lines = Lines::start(stdout(), STALLED, notice)
         .map_err(|error| Failure::new(format!("the program cannot start its threads: {error}")))?;

@@ -68,6 +68,14 @@ impl Size {
     }
 }
 
+/// A text for a stream with this terminal, if it has one.
+pub(crate) fn wrapped(terminal: Option<Size>, text: String) -> String {
+    match terminal {
+        Some(size) => size.wrap(&text, 0),
+        None => text,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::output::{Output, note};
-use crate::terminal::Size;
+use crate::terminal::{Size, wrapped};
 use crate::units;
 
 /// The number of messages that are kept.
@@ -65,10 +65,8 @@ impl Messages {
 
     /// Prints a line, on a terminal in lines that fit it.
     fn print(&self, text: &str, record: &Value) {
-        match Size::of(&io::stdout()) {
-            Some(size) => self.output.fact(size.wrap(text, 0), record),
-            None => self.output.fact(text, record),
-        }
+        let text = wrapped(Size::of(&io::stdout()), text.to_owned());
+        self.output.fact(text, record);
     }
 
     /// Prints a note to standard error.
